@@ -209,7 +209,7 @@ class Client:
         return self._do(Session.record_return, name)
 
     def record_step(self, name: str, step: str) -> bool:
-        """Store a funnel step if it is the last step reached so far in this period.
+        """Store a funnel step if it is further than all steps of this period so far.
 
         The step is reported when the period is over. Steps are ordered as the categories are.
 
@@ -363,7 +363,7 @@ class Client:
         self.close()
 
     def _recorded(self, session: Session, name: str, outcome: str | None) -> bool:
-        """Return the result for the app, and wake the sending thread if needed."""
+        """Return whether an outcome of `Session` counts as recorded; wake the sending thread."""
         session.trouble = ""
         if outcome in (None, "held"):
             return True
@@ -380,7 +380,7 @@ class Client:
         return True
 
     def _failed(self, session: Session, error: Exception) -> bool:
-        """Count an error from a call; only development mode raises it to the app."""
+        """Count an error from a call and return False, or raise the app's in development mode."""
         if isinstance(error, StateChangedError):
             self._life.reopen()
             return self._not_recorded("not_recorded:state_changed")
@@ -391,7 +391,7 @@ class Client:
         return self._not_recorded(f"{blame(error)}:{type(error).__name__}", detail_of(error))
 
     def _trouble(self, session: Session, error: Exception) -> bool:
-        """Count an error in the state; if the state is damaged, stop using it."""
+        """Count an error of the state and return False; close the session if it is damaged."""
         failure = trouble(session.state.path, error)
         if isinstance(failure, StateBusyError):
             return self._not_recorded("not_recorded:busy")
@@ -400,7 +400,7 @@ class Client:
         return self._not_recorded(f"trouble:{type(error).__name__}", detail_of(error))
 
     def _not_recorded(self, reason: str, detail: str = "", full_reason: str = "") -> bool:
-        """Count a refusal under `reason`, and store it for `last_refusal`."""
+        """Count a refusal under `reason`, store it for `last_refusal`, and return False."""
         self._life.count(reason)
         before, self._refused = self._refused, (full_reason or reason, detail)
         if self._setup.development and before != self._refused:

@@ -57,10 +57,10 @@ class HistoryRecorder:
         return None if outcome == "full" else outcome
 
     def record_step(self, name: str, step: object, now: float) -> Outcome | None:
-        """Store a funnel step (private) if it is the last step in this period so far.
+        """Store a funnel step (private) if it is further than this period's steps so far.
 
-        Return None if it was counted; "expired" and "elsewhere" mean that nothing is stored. `now`
-        is in seconds since 1970, UTC. Raises UnknownMetricError, ValueRefusedError (the step is not
+        Return None if it was counted, or why nothing is stored ("expired", "elsewhere"). `now` is
+        in seconds since 1970, UTC. Raises UnknownMetricError, ValueRefusedError (the step is not
         one of the metric's categories) or StateChangedError.
         """
         metric = self._category(name)
@@ -79,7 +79,7 @@ class HistoryRecorder:
                 self._update(metric, _day(now), -1)
 
     def _update(self, metric: Metric, day: int, place: int) -> None:
-        """Move a funnel to a day, report the previous period, and store a step (-1 for none)."""
+        """Report a funnel's period if it is over on `day`, then store a step's index (-1: none)."""
         period = period_number(metric.period, day)
         with self._transaction():
             note = self._note(metric)

@@ -1,4 +1,4 @@
-"""An overview, for the device's owner, of stored and sent data; it contains no value or secret."""
+"""The overview of stored and sent data for the device's owner, without any value or secret."""
 
 import json
 import math

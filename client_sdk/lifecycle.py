@@ -82,7 +82,7 @@ class Lifecycle:
                 self._trouble(error)
 
     def fail(self, session: Session, error: StateError) -> None:
-        """Close a session whose state turned out to be damaged, and set `status` accordingly."""
+        """Close a session, and set `status`, if the error means that its state is damaged."""
         if error.condition != "state_corrupt":
             return
         with self._lock:
@@ -117,7 +117,7 @@ class Lifecycle:
                 self.begin(may_create=False)
 
     def revive(self, *, at_once: bool = False) -> Session | None:
-        """Try to open a session in a forked child, or after a problem that may be over.
+        """Try to open a session in a forked child, or after a problem; return it, or None.
 
         This creates a new secret only if the user has consented and no secret was ever created.
         """

@@ -90,7 +90,7 @@ class NumberRecorder:
         return closed
 
     def _update(self, name: str, day: int, number: float | None) -> bool:
-        """Move a metric to a day and add a number, if any; return True if that closed a period.
+        """Close a metric's period if it is over on `day`, then add a number; return True if closed.
 
         If the clock went back, no period is closed: data from a period that has not ended yet is
         forgotten. The recorder ensures that no period is reported twice.
@@ -118,7 +118,7 @@ class NumberRecorder:
         return closed
 
     def _close(self, name: str, collected: Collected, periods: range, today: int) -> None:
-        """Report the first of several periods, and "no data" for the others.
+        """Report the collected number for the first of `periods`, and "no data" for the others.
 
         Periods too old for a collector are skipped, because even a rejected report costs budget.
         """

@@ -29,7 +29,7 @@ def init(
 ) -> Client:
     """Open the client of this process in the app's folder; it is closed when the process ends.
 
-    A second call in a process decides on consent again and returns the same client.
+    A second call in a process sets consent again, and returns the same client.
 
     Args:
         metrics: The metrics; see `Client.open`.

@@ -96,7 +96,7 @@ class DeclaredMeterProvider(MeterProvider):
             self.force_flush(timeout_millis)
 
     def acting(self, instrument: str, name: str, needed: str) -> Act | None:
-        """Return a function that records an instrument's amounts; None if it is not declared."""
+        """Return a function that records an instrument's amounts; None if no metric declares it."""
         metric = name.lower()
         if metric not in self._names.get(needed, ()):
             why = f"no metric of this name is declared with {needed}" if needed else _TOTAL

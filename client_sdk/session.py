@@ -43,7 +43,7 @@ DO_NOT_TRACK = "DO_NOT_TRACK"
 
 
 def environment_certificates() -> tuple[str | None, str | None]:
-    """Return the certificate authority file and directory from OpenSSL's environment variables."""
+    """Return the authorities' file and directory that OpenSSL's variables name, or None each."""
     named = (os.environ.get(variable) for variable in ("SSL_CERT_FILE", "SSL_CERT_DIR"))
     file, directory = (os.path.abspath(path) if path else None for path in named)
     return file, directory
@@ -205,7 +205,7 @@ class Session:
         return self._scrubbing(self.places.take(name, *rest))  # type: ignore[arg-type]
 
     def _now_or_later(self, act: Callable[..., str | None], name: str, *rest: object) -> str | None:
-        """Make a call, or queue it in memory behind other calls for the sending thread."""
+        """Call `act` or, if the state is busy or other calls wait, queue it in memory ("held")."""
         if not self.overflow.calls or self.overflow.write_some():
             try:
                 return act(name, *rest)

@@ -150,7 +150,7 @@ class ObservedApp:
     """
 
     def __init__(self, metrics: MetricsFile, folder: Path) -> None:
-        """Create both; the collector listens once the `with` block is entered."""
+        """Create client and collector; the collector listens once the `with` block is entered."""
         self.collector = MemoryCollector(metrics.metrics)
         opened = ObservedClient.open(
             metrics, state_dir=folder, collector=self.collector.url, consent=True,

@@ -21,7 +21,7 @@ _GROWTH_SECONDS = 600.0  # between checks of all days' report numbers
 
 
 def do_chores(parts: AppComponents) -> Closed | None:
-    """Close due days, delete expired data, and update the gauges for open and waiting days."""
+    """Close due days, delete expired data, and update gauges; None if no day was due."""
     closed = parts.collector.close_due(daily=True)
     registry, today = parts.collector.registry(), parts.collector.today
     open_days = [today - entry.closed_through for entry in registry if not entry.retired]
@@ -45,17 +45,17 @@ class Notices:
         self._logged: set[tuple[str, ...]] = set()
 
     def log(self, event: str, *key: str, **fields: str | float) -> None:
-        """Log an event unless it was logged for this key."""
+        """Log an event once for each key (such as a metric and a day)."""
         if (event, *key) not in self._logged:
             self._logged.add((event, *key))
             self._log.notice(event, **fields)
 
     def log_of(self, entry: RegisteredSeries, event: str, key: str, **fields: str | float) -> None:
-        """Log an event of a series unless it was logged for this key."""
+        """Log an event once for each series and key."""
         self.log(event, entry.metric.name, entry.params_id, key, metric=entry.metric.name, **fields)
 
     def log_while(self, is_so: bool, event: str, **fields: str | float) -> None:
-        """Log an event once, until its condition clears."""
+        """Log an event if `is_so`, once until a call in which it is not."""
         if is_so:
             self.log(event, **fields)
         else:

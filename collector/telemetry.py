@@ -125,7 +125,7 @@ class Telemetry:
 
 
 def forget_process() -> None:
-    """Remove this worker's gauges from the sum when the worker ends."""
+    """Remove this worker's gauges from the sum over workers; called when the worker ends."""
     if os.environ.get(MULTIPROCESS_DIR):
         mark_process_dead(os.getpid())  # type: ignore[no-untyped-call]
 

@@ -32,7 +32,7 @@ _MAX_PROBLEMS = 3  # problems of a file named in one message
 
 
 def check_new_folder(folder: Path, what: str) -> None:
-    """Raise ReleaseError if a folder cannot be created, before work or budget is spent.
+    """Raise ReleaseError now if a folder cannot be created, before work or budget is spent.
 
     `what` names the content that is never overwritten, for the message, such as "a release is"."""
     if folder.exists() or folder.is_symlink():

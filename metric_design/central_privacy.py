@@ -78,7 +78,7 @@ def claim_sentences(metric: Metric, devices: int) -> list[str]:
 
 
 def smallest_cohort(devices: float, cohorts: int) -> int:
-    """Return the expected number of devices in the smallest of some cohorts.
+    """Return the expected number of devices in the smallest of `cohorts` random cohorts.
 
     The minimum of m Poisson counts of mean x is near x - sqrt(2 x ln m)."""
     mean = devices / cohorts

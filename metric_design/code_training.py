@@ -77,7 +77,7 @@ def _probabilities(counts: _Counts, context: bytes, every: list[int]) -> list[fl
 
 
 def _huffman(probabilities: list[float]) -> list[int]:
-    """Return the lengths of the code words; ties go to the first, so a list gives one table."""
+    """Return the length of each symbol's code word; ties go to the first symbol."""
     queue: list[tuple[float, int, tuple[int, ...]]]
     queue = [(max(p, RAREST), place, (place,)) for place, p in enumerate(probabilities)]
     heapq.heapify(queue)

@@ -35,7 +35,7 @@ def reports_to_serve(metric: Metric) -> int:
 
 
 def reports_of_cohorts(cohorts: int, floor: int, least: int) -> int:
-    """Return the expected number of reports until each of some cohorts has enough.
+    """Return the expected number of reports until a block of `cohorts` cohorts is served.
 
     The minimum of m Poisson counts of mean x is near x - sqrt(2 x ln m), which is solved for x.
 

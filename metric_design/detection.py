@@ -73,7 +73,7 @@ class PlanSetting:
 
 
 class _Spectrum(NamedTuple):
-    """The eigenvalues of a cohort's covariances, of C and of S times N_j, with multiplicities."""
+    """The eigenvalues of a cohort's C and of S times N_j, each with its multiplicity."""
 
     of_values: Floats
     of_noise: Floats
@@ -81,7 +81,7 @@ class _Spectrum(NamedTuple):
 
 
 def _spectrum(setting: PlanSetting) -> _Spectrum:
-    """Return the eigenvalues for bits of a typical share, in units of a report's debiased share."""
+    """Return the eigenvalues for a value of typical share, for shares debiased per report."""
     params, rho = setting.params, float(setting.reports_each)
     noise = BitNoise.of(params.mechanism)
     random = RandomString(params.num_bits, params.num_hashes)
@@ -134,7 +134,7 @@ def _all_take_part(setting: PlanSetting) -> bool:
 
 
 def rough_sentence(setting: PlanSetting) -> str | None:
-    """Return a sentence on how rough predictions are, or None if simulations confirm them.
+    """Return a sentence on how inaccurate predictions are; None if simulations confirm them.
 
     If more candidates than bits take part, the fit explains much of the counts, and the decoder
     tests each value against a fit without it, but the theory assumes the usual test."""
@@ -166,7 +166,7 @@ class Theory:
 
 
 def by_itself(setting: PlanSetting, unlisted: float = 0.0) -> Theory:
-    """Return the theory for a value that is tested at the first level, regardless of others.
+    """Return the theory for a value that is tested at the first level, whatever its list.
 
     `unlisted` is tau of `interference`."""
     return Theory(unlisted, setting.first_level)
@@ -321,6 +321,6 @@ def detectable_share(setting: PlanSetting, power: float, effect: Theory) -> floa
 
 
 def half_width(setting: PlanSetting, share: float, effect: Theory) -> float:
-    """Return half of the width of a value's 95 % interval, before it allows for selection."""
+    """Return half the width of a value's 95 % interval, without correction for selection."""
     variance = 1 / information(setting, effect.unlisted) + share * (1 - share) / setting.devices
     return 1.96 * math.sqrt(variance)

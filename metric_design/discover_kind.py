@@ -28,7 +28,7 @@ class DiscoverDesign(KindDesign):
             yield {"epsilon_infinity": question.life, "num_cohorts": cohorts}
 
     def precision(self, metric: Metric, devices: float) -> float:
-        """Return the share above which nearly all strings are named, as the decoder predicts it."""
+        """Return the share above which the decoder is predicted to find nearly all strings."""
         discovery = import_module("decoder.discovery.discovery")  # Needs numpy
         noise = import_module("decoder.model.noise").BitNoise.of(metric.params.mechanism)
         repeats = float(metric.max_reports_per_period)
@@ -37,11 +37,11 @@ class DiscoverDesign(KindDesign):
         return float(named.most)
 
     def finding(self, metric: Metric, precision: float, question: Question) -> str:  # noqa: ARG002
-        """Return words for the smallest share that is discovered."""
+        """Return, as text, the smallest share with which a string is discovered."""
         return _success(precision)
 
     def supposed(self, metric: Metric, question: Question) -> str:  # noqa: ARG002
-        """Return the assumption about the hashed code of a string."""
+        """Return, as text, the assumption about the hashed code of a string."""
         code = metric.details.code.name
         return (
             f"the code '{code}' encodes the string in at most {metric.details.code_bits} bits, "

@@ -43,7 +43,7 @@ def band_variance(num_symbols: int, keep: float, share: float) -> float:
 
 
 def _symbols(metric: Metric) -> tuple[Level, str]:
-    """Return a finding that compares other numbers of symbols."""
+    """Return a finding that compares the number of symbols with alternatives."""
     params, epsilon = metric.params, metric.epsilon_one
     bands = metric.details.num_classes("distance")
     here = class_variance(params.num_bits, params.prob_q)
@@ -73,7 +73,7 @@ def best_symbols(epsilon: float, bands: int) -> int:
 
 
 def class_error(metric: Metric, question: str, reports: float) -> float:
-    """Return the standard error of a rare class's share from its own question's reports.
+    """Return the standard error of a rare class's share, from the reports of one question.
 
     `question` is `pair` for a flow or `zones` for a pair of zones; `reports` counts all questions.
     """
@@ -82,7 +82,7 @@ def class_error(metric: Metric, question: str, reports: float) -> float:
 
 
 def least_flow(metric: Metric, reports: float) -> float:
-    """Return the smallest flow that is detected 8 times in 10, based on its own question alone."""
+    """Return the smallest flow that question `pair` alone detects 8 times in 10, as a share."""
     errors = reach(ALPHA, len(metric.details.cells))
     return min(1.0, errors * class_error(metric, "pair", reports))
 
@@ -103,7 +103,7 @@ def _errors(metric: Metric, reports: int) -> str:
 
 
 def _cohorts(metric: Metric, population: int) -> Iterator[tuple[Level, str]]:
-    """Warn of cohorts that never have enough reports, or do not within one period."""
+    """Warn of cohorts that never get enough reports, or that need several periods for them."""
     cohorts, floor = metric.params.num_cohorts, metric.cohort_floor
     if population < floor * cohorts:
         few = max(COHORT_STEP, population // (2 * floor) // COHORT_STEP * COHORT_STEP)
@@ -150,7 +150,7 @@ class FlowDesign(KindDesign):
         return least_flow(metric, devices)
 
     def finding(self, metric: Metric, precision: float, question: Question) -> str:  # noqa: ARG002
-        """Return words for the smallest detected flow."""
+        """Return, as text, the smallest flow that is detected at this precision."""
         cells = len(metric.details.cells)
         return (
             f"detect a flow of {100 * precision:.3g} % of the devices, among {cells:,} cells, "
@@ -158,7 +158,7 @@ class FlowDesign(KindDesign):
         )
 
     def supposed(self, metric: Metric, question: Question) -> str:  # noqa: ARG002
-        """Return the assumption that distance does not explain the flow."""
+        """Return, as text, the assumption that distance does not explain the flow."""
         return (
             "the flow is detected from its own question alone, and distance does not explain it; "
             "with five such flows at once, simulations detected about 7 in 10"

@@ -171,11 +171,11 @@ class KindDesign:
         raise NotImplementedError
 
     def reached(self, metric: Metric, question: Question) -> float:
-        """Return the precision for a question's numbers, infinite if nothing is detected."""
+        """Return the precision that a metric reaches with a question's numbers; inf if none."""
         return self.precision(metric, question.devices or 1)
 
     def rank(self, metric: Metric, question: Question) -> float:
-        """Return the criterion that the best design minimizes, roughly the log of its precision."""
+        """Return the number that the best design minimizes, about the log of its precision."""
         return math.log(self.reached(metric, question))
 
     def max_epsilon(self, question: Question) -> float:  # noqa: ARG002

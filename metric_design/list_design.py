@@ -90,12 +90,12 @@ class ListDesign(KindDesign):
         return share
 
     def rank(self, metric: Metric, question: Question) -> float:
-        """Return a rank by the information about a share; the last if p-values are never small."""
+        """Return the log of a share's error, plus a penalty if p-values are never small enough."""
         rank: float = import_module("metric_design.list_forecast").rank(metric, question)
         return rank
 
     def max_epsilon(self, question: Question) -> float:
-        """Return the maximum lifetime epsilon over all values that probabilities can express."""
+        """Return the largest epsilon for all of a device's values, as limited by probabilities."""
         values = 1 if question.mode == "once" else held_values(question)
         return min(1e5, 2 * MAX_PAIR * values)
 
@@ -132,7 +132,7 @@ def held_values(question: Question) -> int:
 
 
 def merged_periods(devices: float, cohorts: int) -> int:
-    """Return the number of periods served as one, if each device reports once per period."""
+    """Return how many periods are served as one, if each device reports once per period."""
     needed = reports_of_cohorts(cohorts, DEFAULT_MIN_REPORTS_PER_COHORT, _min_reports(cohorts))
     return math.ceil(needed / devices)
 
@@ -157,7 +157,7 @@ def _shapes(question: Question, encoding: Encoding) -> Iterator[tuple[int, int]]
 def _values(
     question: Question, encoding: Encoding, bits: int, cap_given: int | None
 ) -> Mapping[str, Any]:
-    """Return the cap and the fallback beyond it; unnamed categories are `value-1` and so on."""
+    """Return the keys for cap, fallback and categories, which are named `value-1` and so on."""
     if encoding.single_bit:
         return {}
     cap = cap_given or held_values(question)

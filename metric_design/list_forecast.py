@@ -51,7 +51,7 @@ def expected_shares(question: Question, candidates: int) -> Floats:
 
 
 def rank(metric: Metric, question: Question) -> float:
-    """Return the log of a standard error if other values are removed up to their own errors."""
+    """Return the log of a share's standard error if the fit removes other values up to errors."""
     setting = setting_of(metric, question)
     shares = expected_shares(question, setting.candidates)
     squares = shares[:COUNTED] ** 2
@@ -62,7 +62,7 @@ def rank(metric: Metric, question: Question) -> float:
 
 
 def detected_share(metric: Metric, question: Question) -> float:
-    """Return the smallest share that is detected with probability `POWER`, infinite if none is."""
+    """Return the smallest share that is detected with probability `POWER`; inf if none is."""
     setting = setting_of(metric, question)
     share = detectable_share(setting, POWER, _theory(setting, question))
     return math.inf if share is None else share

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _of_sequence(metric: Metric) -> Iterator[tuple[Level, str]]:
-    """Warn of mode `memo`, which does not hide times, or explain `hold`."""
+    """Warn of mode `memo`, which reveals when answers change, or explain `hold`."""
     location = metric.location
     assert location is not None  # noqa: S101 (of this kind)
     span = counted(location.hold, metric.period)
@@ -37,7 +37,7 @@ def _of_sequence(metric: Metric) -> Iterator[tuple[Level, str]]:
 
 
 def _unbounded(metric: Metric) -> str:
-    """Explain why mode `memo` is unsuitable to start with, and what `hold` changes."""
+    """Explain why mode `memo` has no bound for a sequence, and what `hold` changes."""
     assert metric.location is not None  # noqa: S101 (of this kind)
     effect = (
         "hold makes periods without data rarer, but guarantees nothing for a sequence"
@@ -68,7 +68,7 @@ def _meaning(metric: Metric) -> str:
 
 
 def _cost(metric: Metric) -> str:
-    """Describe the cost of these values in a device's budget, in nats."""
+    """Describe what the reserved values cost of a device's cap and budget, in nats."""
     params, cap = metric.params, metric.max_memoized_values
     total = f"{metric.lifetime_epsilon:.2f} for life"
     if not params.mechanism.has_permanent_round:

@@ -53,14 +53,14 @@ class MapError:
     """A map's predicted error, computed on the reference map."""
 
     total_variation: float  # Expected, in [0, 1]
-    even: float  # The total variation of a map with equal cells
+    even: float  # The total variation of a map with the same share in all cells
 
 
 @dataclass(frozen=True)
 class Reference:
     """A reference map of n cells."""
 
-    shares: Floats  # (n,), with sum 1
+    shares: Floats  # The share of each cell, (n,), with sum 1
     precisions: Floats  # The precisions of the prior's modes
 
     def variances(self, noise: float) -> Floats:
@@ -78,13 +78,13 @@ class Reference:
         return float((self.shares**2 * self.variances(noise)).sum())
 
     def total_variation(self, noise: float) -> float:
-        """Return the expected total variation of the map, at most that of an even map."""
+        """Return the expected total variation of an estimated map, at most `even`."""
         errors = self.shares * np.sqrt(self.variances(noise))
         return min(float(errors.sum()) / math.sqrt(2 * math.pi), self.even)
 
     @property
     def even(self) -> float:
-        """Return the total variation between the reference map and a map of equal cells."""
+        """Return the total variation between the reference map and a map of equal shares."""
         return float(np.abs(self.shares - 1 / len(self.shares)).sum() / 2)
 
 
@@ -101,7 +101,7 @@ def reference_map(cells: int) -> Reference:
 
 
 def noise_of(params: RapporParams) -> float:
-    """Return the variance of a cell's share from its own bits, times the number of reports.
+    """Return the variance that one report's bits give a cell's share (N reports: divide by N).
 
     Each bit is assumed to be set by 1 in k of the devices."""
     k, gap = params.num_bits, params.q_star - params.p_star

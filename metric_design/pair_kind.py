@@ -50,13 +50,13 @@ class PairDesign(KindDesign):
         return scores * math.sqrt(2 * variance)
 
     def finding(self, metric: Metric, precision: float, question: Question) -> str:  # noqa: ARG002
-        """Return the smallest difference as text."""
+        """Return, as text, the smallest difference that the metric detects at this precision."""
         return (
             f"detect a difference of {100 * precision:.3g} points between two arms, 8 times in 10"
         )
 
     def supposed(self, metric: Metric, question: Question) -> str:  # noqa: ARG002
-        """Return the assumptions of `precision`."""
+        """Return, as text, the assumptions of `precision`."""
         arms, answers = metric.details.shape
         return (
             f"{arms} arms of equal size by {metric.details.of[0]!r}, an answer with a share of one "

@@ -27,7 +27,7 @@ def render_plan(plan: Plan, findings: Sequence[str] = ()) -> str:
 
 
 def number(value: float) -> str:
-    """Format a number for people."""
+    """Format a number with separators if it is whole or large, or else with three digits."""
     if value >= 100 or value == int(value):
         return f"{value:,.0f}"
     return f"{value:.3g}"

@@ -38,7 +38,7 @@ def zipf_population(exponent: float) -> ExpectedShares:
 
 
 def given_population(shares: Floats, words: str = "the shares given") -> ExpectedShares:
-    """Return a population with these shares, regardless of the candidate list's length."""
+    """Return a population with these shares, whatever the number of candidates."""
     return ExpectedShares(lambda candidates: np.asarray(shares[:candidates]), words)
 
 

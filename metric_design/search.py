@@ -133,12 +133,12 @@ def _parsed(table: str) -> MetricsFile:
 
 
 def reviewed(file: MetricsFile, population: int) -> Iterable[Finding]:
-    """Review a file, without attacks and without findings that depend on the day."""
+    """Return the findings of a review without attacks and without checks of the date."""
     return check_metrics(file, today=None, population=population)
 
 
 def with_budget(file: MetricsFile) -> MetricsFile:
-    """Return the file with a budget, by default the cost of its metrics."""
+    """Return the file; if it has no budget, with one that equals its metrics' epsilon."""
     budget = file.lifetime_epsilon if file.budget is None else file.budget
     return MetricsFile(file.metrics, budget)
 
@@ -297,7 +297,7 @@ def _impossible(search: DesignSearch, how: str, **numbers: float) -> str:
 
 
 def _least(search: DesignSearch, name: str, target: float, **others: float) -> float | None:
-    """Return the smallest number that reaches a target with `others` fixed, or None."""
+    """Return the smallest value of number `name` that reaches a target, or None."""
     now = getattr(search.question, name)
     numbers = [number for number in _numbers(search, name) if now < number <= _MORE * now]
 

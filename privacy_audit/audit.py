@@ -92,12 +92,12 @@ class AuditResult:
 
     @property
     def broken(self) -> tuple[Check, ...]:
-        """Return the claims that were rejected."""
+        """Return the checks whose claims were rejected."""
         return tuple(check for check in self.checks if check.broken(self.level))
 
     @property
     def untested(self) -> tuple[Check, ...]:
-        """Return the claims that this run could not have disproved; they do not count as held."""
+        """Return the checks that could not disprove their claims, which do not count as held."""
         return tuple(c for c in self.checks if c.verdict(self.level) == "not tested")
 
     @property
@@ -113,10 +113,10 @@ class AuditResult:
 
 @dataclass
 class _Work:
-    """A scenario or a part of the audit of one metric, in pieces that run in any order.
+    """A scenario, or a part of the audit of one metric, split into pieces that run in any order.
 
-    `pieces` are the pieces still to run, with weights. `trials` and `checks` are the results so
-    far.
+    `pieces` are those that have not finished, with weights. `trials` and `checks` are the results
+    so far.
     """
 
     name: str
@@ -128,7 +128,7 @@ class _Work:
     checks: list[Check] = field(default_factory=list)
 
     def add(self, piece: tuple[float, Run], run: Run) -> None:
-        """Add the result of a piece, or the error that the client caused."""
+        """Run a piece and add its result; an error of the client becomes a broken check."""
         try:
             result = run()
         except AuditedClientError as error:
@@ -142,7 +142,7 @@ class _Work:
 
     @cached_property
     def judged(self) -> tuple[Trials | None, list[Check]]:
-        """Return trials and checks after all pieces have run, or only the client's error."""
+        """Return the trials and checks so far; no trials if the client failed in a scenario."""
         if self.subject is None or self.checks or not self.trials:
             return None, self.checks[: 1 if self.subject else None]
         (metric, scenario), trials, name = self.subject, joined(self.trials), self.metric
@@ -155,7 +155,7 @@ class _Work:
         return trials, checks
 
     def figures(self) -> str:
-        """Return the figures so far; only the end of the audit has a verdict."""
+        """Return the guesses and p-values so far, as text; the verdict follows at the end."""
         (trials, checks), text = self.judged, ""
         if self.subject and trials:
             score = trials.features[:, LIKELIHOOD]
@@ -284,7 +284,7 @@ def _listed(checks: Callable[..., Iterator[Check]], *args: Any) -> list[Check]:
 
 
 def _notes(metrics: list[Metric], command: str | None, app: str | None) -> Iterator[str]:
-    """Yield notes on what is not audited and why, so that nothing is skipped silently."""
+    """Yield a note on each part of the audit that is skipped, with the reason."""
     for metric in metrics:
         name = metric.base_name
         if reason := why_not(metric):

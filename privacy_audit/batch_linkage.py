@@ -66,10 +66,10 @@ class Arrivals:
         return np.asarray(np.exp(2j * np.pi * sent / self.length))
 
     def fit(self, tracks: Phases, days: int, arrived: Phases) -> Floats:
-        """Return the log likelihood of each report in each track, up to a constant.
+        """Return the log likelihood that each report's time belongs to each track.
 
-        The result has shape (reports, tracks). The law is von Mises around a track's mean time,
-        with the combined variance of a time and that mean.
+        The result has shape (reports, tracks), up to a constant. Times follow a von Mises law
+        around the track's mean time, whose uncertainty is part of the variance.
 
         Args:
             tracks: The sums of the time points of each track's reports.
@@ -99,7 +99,7 @@ def joined_by_time(devices: int, mean_delay: float = MEAN_DELAY) -> float:
 def followed_by_address(
     days: Sequence[int], rng: np.random.Generator, devices: int = 10_000
 ) -> list[float]:
-    """Return the fraction of devices for which one address sent 90 % of the daily reports.
+    """Return the fraction of devices that sent 90 % of their daily reports from one address.
 
     A device has one address at a time, which changes at random (`ADDRESS_CHANGES_A_DAY`). There is
     one fraction for each number of days in `days`.
@@ -125,7 +125,7 @@ def gathered(
     enough: int = ENOUGH_DEVICES,
     arrivals: Arrivals | None = None,
 ) -> float:
-    """Return the fraction of devices for which one track contains 90 % of the reports.
+    """Return the fraction of devices that have 90 % of their reports in one track.
 
     Args:
         params: The parameters of the metric; each device has a different value.
@@ -149,7 +149,7 @@ def gathered(
 def over_days(
     metric: Metric, devices: int, rng: np.random.Generator, arrivals: Arrivals | None
 ) -> list[float]:
-    """Return the fractions of devices that can be tracked after `DAYS` by their reports."""
+    """Return `gathered` for the reports of each number of days in `DAYS`."""
     groups = public_groups(metric)
     return [
         gathered(metric.params, reports_over(metric, days), devices, groups, rng, arrivals=arrivals)
@@ -158,7 +158,7 @@ def over_days(
 
 
 def reports_over(metric: Metric, days: int) -> int:
-    """Return the number of reports of a device in a number of days, one per period; 1 or more."""
+    """Return the maximum number of a device's reports in `days` days, at least one period."""
     return reports_in(metric, max(1, round(days / PERIOD_DAYS[metric.period])))
 
 
@@ -188,8 +188,7 @@ def _gathered(
 class _Tracks:
     """The reports of all devices of a group, sorted into tracks.
 
-    `series` are bits (reports, devices, k). `times` are (reports, devices), if the observer sees
-    them.
+    `series` are bits (reports, devices, k). `times` are (reports, devices), or None if unseen.
     """
 
     def __init__(
@@ -202,7 +201,7 @@ class _Tracks:
         self.params, self.series, self.arrivals, self.times = params, series, arrivals, times
 
     def sort(self, order: Integers) -> tuple[float, Integers]:
-        """Sort the days in this order; return the log likelihood, and tracks (reports, devices)."""
+        """Assign reports to tracks by day; return log likelihood and tracks (days, devices)."""
         days, size, _ = self.series.shape
         tracks = np.tile(np.arange(size), (days, 1))
         self.counts = np.zeros_like(self.series[0])
@@ -230,7 +229,7 @@ class _Tracks:
             self.clocks[where] += sign * self.times[day]
 
     def _assign(self, day: int, number: int) -> tuple[Integers, float]:
-        """Return the track of each report of a day, and the log likelihood."""
+        """Return the best track of each report of a day, given `number` other days, and the fit."""
         chances, reports = _predicted(self.params, self.counts, number), self.series[day]
         fit = reports @ np.log(chances).T
         if not self.params.scheme.symbols:

@@ -46,7 +46,7 @@ class Lives:
 
     @property
     def next_use(self) -> Integers:
-        """Return the first period after each in which the app runs, (n, T); T if beyond the end."""
+        """Return, for each period, the next period in which the app runs, (n, T); T if none."""
         number = self.values.shape[2]
         runs = np.where(self.used | (not self.rarely), np.arange(number), number)
         runs = np.concatenate([runs[:, 1:], np.full((len(runs), 1), number)], axis=1)
@@ -141,7 +141,7 @@ def log_shown(params: RapporParams, counts: Integers | Floats, reports: int) -> 
 
 
 def state_chances(params: RapporParams, value: Integers | None = None) -> Floats:
-    """Return the probabilities of the permanent states in `log_shown`, (k, 2) or (1, k).
+    """Return the prior probabilities of the states of `log_shown`, (k, 2) or (1, k).
 
     `value` are the bits that the value sets; None for a random value.
     """
@@ -161,7 +161,7 @@ def state_chances(params: RapporParams, value: Integers | None = None) -> Floats
 def log_evidence(
     params: RapporParams, counts: Integers | Floats, reports: int, value: Integers | None = None
 ) -> Floats:
-    """Return the log likelihood of counts (..., k) from one permanent response: (...)."""
+    """Return the log likelihood that counts (..., k) come from one permanent response: (...)."""
     with np.errstate(divide="ignore"):
         states = log_shown(params, counts, reports) + np.log(state_chances(params, value))
     if params.scheme.symbols:

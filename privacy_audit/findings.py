@@ -93,7 +93,7 @@ def trackability_text(metric: Metric, crowd: int = CROWD) -> str:
 def track_findings(
     file: MetricsFile, population: int, rng: np.random.Generator
 ) -> Iterator[Finding]:
-    """Warn of metrics by whose reports devices could be followed from year to year.
+    """Yield warnings of metrics whose reports let devices be followed from year to year.
 
     `population` is the number of devices expected to report.
     """
@@ -188,7 +188,7 @@ def relay_findings(
 
 
 def _behind_relay(metric: Metric, population: int, rng: np.random.Generator) -> Finding:
-    """Return the finding from at most `MAX_CROWD` devices of a group.
+    """Return the finding on one metric, from at most `MAX_CROWD` simulated devices of a group.
 
     They have the same density in time as the whole group, and are at least as easy to track.
     """
@@ -233,7 +233,7 @@ def life_findings(
 
 
 def _found_by_life(metric: Metric, crowd: int, rng: np.random.Generator) -> Finding:
-    """Return the finding: how often a device is identified, from which facts, and the remedy."""
+    """Return the finding on how often known histories identify a device, with a remedy."""
     result, late = (
         find_by_life(
             metric, world, rng, periods=WATCHED[-1:], crowd=crowd, cohorts=COHORTS, targets=TARGETS
@@ -271,7 +271,7 @@ def _found_by_life(metric: Metric, crowd: int, rng: np.random.Generator) -> Find
 
 
 def _bounded(metric: Metric, crowd: int) -> str:
-    """Return the maximum that fresh reports reveal, in both worlds, and how many answers arrive."""
+    """Return, as text, how often fresh reports can identify a device at most, in both worlds."""
     periods = (metric.location and metric.location.window) or WATCHED[-1]
     steady, rarely = (bound_of_fresh(metric, world, periods, crowd) for world in WORLDS)
     return (

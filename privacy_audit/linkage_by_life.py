@@ -145,7 +145,7 @@ def find_by_life(
 def _hit_shares(
     metric: Metric, lives: Lives, periods: Sequence[int], targets: int, rng: np.random.Generator
 ) -> Floats:
-    """Return the fractions identified in one cohort, by times and by histories: (periods, 2)."""
+    """Return the fractions of a cohort identified by times and by histories: (periods, 2)."""
     dates, rows = _dates(metric, lives), list[list[float]]()
     reports: Integers | None = None
     if _values_are_scored(metric):
@@ -174,9 +174,9 @@ def _hit_shares(
 
 
 def unknown_values(lives: Lives, answers: Integers, other: int) -> Integers:
-    """Return what the times reveal about the answers, (n, S, T).
+    """Return the answers as far as only their times are known, (n, S, T).
 
-    Stretches between changes have numbers below 0; periods without an answer have `other`.
+    Each stretch between changes has its own number below 0; periods without answer, `other`.
     """
     changed = np.cumsum(lives.changes, axis=2)
     slots = changed.shape[1]
@@ -185,9 +185,9 @@ def unknown_values(lives: Lives, answers: Integers, other: int) -> Integers:
 
 
 def _dates(metric: Metric, lives: Lives) -> tuple[Bools, Bools] | None:
-    """Return the periods of use that dates reveal, and the periods whose reports arrive, (n, T).
+    """Return, each (n, T), the periods of use that dates reveal and those whose reports arrive.
 
-    Return None if dates reveal nothing.
+    Return None if the dates of reports reveal nothing.
     """
     used = lives.used
     if dates_are_reported(metric):
@@ -211,8 +211,8 @@ def _memoized(
 ) -> tuple[RapporParams, Integers, Integers, Integers]:
     """Return the data for the attack on memoized reports.
 
-    It is the parameters; the bits of each value and, last, of `other`; what each device memoizes in
-    each slot and period; and what its times reveal about that.
+    It is the parameters; the bits of each value, `other` last, (h, values); the answer that each
+    device memoizes, (n, S, T); and the answers as far as times reveal them, (n, S, T).
     """
     params, values = metric.params, len(lives.shares) + 1
     if params.scheme.own_bits:
@@ -228,7 +228,7 @@ def _memoized(
 
 
 def capped(bits: Integers, cap: int, other: int) -> Integers:
-    """Replace values beyond a device's cap with `other`, which counts toward the cap: (n, S, T)."""
+    """Replace each value beyond a device's cap with `other`, which also counts: (n, S, T)."""
     result = bits.copy()
     for device in result:
         memory = {other}

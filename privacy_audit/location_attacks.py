@@ -45,7 +45,7 @@ class AttackResult:
 def attack(
     params: RapporParams, reports: int, crowd: int, rng: np.random.Generator, groups: int = 1
 ) -> AttackResult:
-    """Draw two report series per device, with the same and with a different value; attack both.
+    """Draw report series of devices whose value stays or changes; run both attacks on these.
 
     `groups` is the number of groups into which public attributes divide the crowd: level, scheduled
     period, cohort.
@@ -68,7 +68,7 @@ def attack(
 def relinked(
     score: Floats, groups: int, rng: np.random.Generator, places: Integers | None = None
 ) -> float:
-    """Return the fraction of devices whose later reports match their own earlier reports best.
+    """Return the fraction of devices whose later reports fit their own earlier reports best.
 
     Ties are broken at random. `score` is (n, n), and is changed if groups distinguish devices.
     `places` are the columns of each row's own device; None for the diagonal.
@@ -84,7 +84,7 @@ def relinked(
 def _two_places(
     params: RapporParams, crowd: int, rng: np.random.Generator
 ) -> tuple[Integers, Integers]:
-    """Return each device's B' for two different places.
+    """Draw each device's B' for two different places, both (crowd, k).
 
     Places with the same bits have the same response.
     """
@@ -99,7 +99,7 @@ def _two_places(
 
 
 def _scores(params: RapporParams, reports: int, first: Integers, second: Integers) -> Floats:
-    """Return the log likelihood ratio of every pair (n, n): for one response against two."""
+    """Return, for each pair of series (n, n), the log odds of one response against two."""
     if params.scheme.symbols:
         return np.round(_log_ratios(params, reports, first, second), _DIGITS)
     counts = np.arange(reports + 1)[:, None]
@@ -131,7 +131,7 @@ def reports_in(metric: Metric, periods: int) -> int:
 def attacks_on(
     metric: Metric, periods: tuple[int, ...], crowd: int, rng: np.random.Generator
 ) -> list[AttackResult]:
-    """Attack devices of one cohort that report for the same number of periods before and after."""
+    """Run both attacks on a cohort, for each number of periods before and after."""
     params, groups = _attackable(metric.params), place_groups(metric)
     with threadpool_limits(1):
         return [
@@ -162,11 +162,11 @@ def attack_file(
     rng: np.random.Generator,
     crowd: int = CROWD,
 ) -> FileAttack:
-    """Re-link devices, using all slots of location metrics and the cohorts of all metrics.
+    """Simulate re-linking devices by all slots of location metrics and all metrics' cohorts.
 
     Args:
         metrics: One metric of each declared name.
-        periods: The number of periods before, and also after.
+            periods: The number of periods in the earlier reports, and in the later reports.
         population: The number of devices that report.
         rng: The generator of all draws.
         crowd: The maximum number of simulated devices. They are divided so that each group has the

@@ -72,7 +72,7 @@ def to_dict(result: AuditResult, day: date, audited: "AuditedCode") -> dict[str,
 
 
 def page(result: AuditResult, day: date, audited: "AuditedCode") -> str:
-    """Return the page: verdict, findings, untested claims, and all claims by promise."""
+    """Return the HTML page: verdict, findings, untested claims, and all claims by promise."""
     template = page_template("audit.html.j2", "privacy_audit", nats=nats, percent=percent)
     return template.render(
         result=result,

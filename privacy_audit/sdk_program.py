@@ -35,7 +35,7 @@ class Devices:
         self._states: dict[str, MemoryState] = {}
 
     def encode(self, command: Command) -> Command:
-        """Derive cohort and responses for a value, and draw fresh reports."""
+        """Return cohort, bits and permanent response of a value, and fresh reports of it."""
         device = Encoder(self._file.metrics, bytes.fromhex(command["secret"])).metric(
             command["metric"]
         )

@@ -398,9 +398,9 @@ def _decode(
     command: str = "",
     tiles: Tiles | None = None,
 ) -> dict[str, Any]:
-    """Decode, write and print; return the summary in results.json, if there is one.
+    """Decode counts, write and print the result; return the summary of results.json, or {}.
 
-    `command` is the typed command, if it applies only to kinds that list it.
+    If `command` is given, raises DecodeError unless the metric's kind belongs to that command.
     """
     kind = kind_of(groups[0])
     if command and kind.command != command:
@@ -423,7 +423,7 @@ def _decode_all(
     sources: Mapping[str, AggregateSource], question: Question, output: Path, lists: Path | None,
     each: Each | None, on: str | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Decode every metric as a task; print a line for each."""
+    """Decode each metric of `sources` as a task; print its result or failure on one line."""
     with open_executor(on or "local", [decode_metrics.__module__]) as run, stage_bars() as progress:
         question = replace(question, progress=progress, note=print_note)
         decoded, failed = decode_metrics(sources, question, output, lists, each, run)
@@ -446,7 +446,7 @@ def _source(
     last: str | None,
     split: SplitName | None = None,
 ) -> AggregateSource:
-    """Return the source: files, or days from a collector or its database (default: all days)."""
+    """Return the source of counts: files, or days (default: all) of a collector or database."""
     need_one(collector, database, aggregate or ())
     days = read_day(first), read_day(last)
     if aggregate:
@@ -492,7 +492,7 @@ def _question(
 
 
 def _candidates(text: str | None, column: str | None, map_file: Path | None) -> CandidateChoice:
-    """Return the candidates from a file, a range of numbers or days, or google/rappor's map."""
+    """Return the choice of candidates: a file, a range of numbers or days, or a map file."""
     if text is not None and map_file is not None:
         raise typer.BadParameter("give one of --candidates and --map")
     match = None if text is None or Path(text).exists() else _RANGE.fullmatch(text)

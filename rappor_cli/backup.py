@@ -131,7 +131,7 @@ def migrate(database: DatabaseOption = None) -> None:
 
 
 def owner_of(url: str) -> Program:
-    """Return the owner of a database according to its tables; the collector if it is empty."""
+    """Return the program to which a database's tables belong; the collector if it is empty."""
     parsed = parse_url(url)
     if parsed.get_backend_name() == "sqlite" and not Path(str(parsed.database)).is_file():
         return COLLECTOR

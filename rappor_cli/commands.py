@@ -64,7 +64,7 @@ SERVERS = ("serve", "consume", "decoder")  # Ctrl-C ends them at once, until the
 
 
 def run_command(arguments: list[str], started: Callable[[], None] | None = None) -> int:
-    """Run a command and return its exit code; wrong usage is one line. Call `started` first."""
+    """Run a command and return its exit code. `started` is called before the command runs."""
     try:
         code = root_command()(
             args=arguments, prog_name="rappor", obj=started, standalone_mode=False

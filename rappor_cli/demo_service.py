@@ -253,7 +253,7 @@ def filled_collector(
 
 
 def _follow(service: DecoderService, person: Person, listed: CandidateSpec) -> ScheduleRow:
-    """Return a new daily schedule with an alarm; also add a schedule for a series."""
+    """Create a daily schedule with an alarm, and one for a series; return the daily one."""
     daily = NewSchedule(
         name="start pages by day", metric="start_page", every=Every.DAY, candidates=listed,
         options=Choices(correction="bonferroni"),

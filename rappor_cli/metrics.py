@@ -106,7 +106,7 @@ def check(
 
 
 def _print_verdicts(metrics: Sequence[Metric], findings: Sequence[Finding]) -> None:
-    """Print one line per metric, with the verdict, two figures and the reasons."""
+    """Print one line per metric: verdict, what a report and all reports reveal, first reason."""
     headings = ("metric", "verdict", f"{100 * PRIOR:g} % sure: after a report", "after all", "why")
     rows = []
     for metric in metrics:
@@ -120,7 +120,7 @@ def _print_verdicts(metrics: Sequence[Metric], findings: Sequence[Finding]) -> N
 def _shared_sentences(
     metrics: Sequence[Metric], population: int | None, *, guess: bool
 ) -> Iterator[str]:
-    """Yield sentences on what each metric reveals; print shared sentences only once."""
+    """Yield lines on what metrics reveal: names, then the sentences that hold for all of them."""
     holders: dict[str, list[str]] = {}
     for metric in metrics:
         text = risk_text(metric, crowd_of(metric, population) if guess else None)

@@ -162,7 +162,7 @@ def _refuse_given(context: typer.Context, names: Iterable[str], what: str) -> No
 
 
 def _table(kind: str, period: PeriodName | None, keys: Iterable[str]) -> dict[str, Any]:
-    """Return the fixed keys of `metrics.toml`. Raises PlanError if a --set is invalid."""
+    """Return the keys of the metric's table that are given. Raises PlanError for a bad --set."""
     table: dict[str, Any] = {
         "kind": kind,
         "description": "Planned metric",

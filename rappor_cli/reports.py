@@ -90,7 +90,7 @@ def export(
 
 
 def _write(part: Path, total: int, pieces: Iterator[bytes]) -> int:
-    """Write the pieces to a file; return the number of lines."""
+    """Write pieces of lines to a file; return the number of lines. `total` is expected."""
     written = 0
     part.touch(mode=0o600)  # raw reports are readable only by their owner, like a backup
     with part.open("wb") as file, progress_bar("reports", total) as advance:

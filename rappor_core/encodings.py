@@ -96,7 +96,7 @@ class Encoding:
         return self.value_bits(metric, value, cohort)
 
     def index_positions(self, params: RapporParams, index: int, cohort: int) -> tuple[int, ...]:
-        """Return the bit positions of a listed value; hashed encodings do not support it.
+        """Return the bit positions of a listed value. Hashed encodings raise NotImplementedError.
 
         Args:
             params: The parameters of the metric.
@@ -120,7 +120,7 @@ class Encoding:
         """
 
     def names_of_bits(self, params: RapporParams) -> Sequence[str]:  # noqa: ARG002
-        """Return value names for a metric of unknown definition; empty if values are not listed."""
+        """Return the value names that follow from the parameters alone; empty if none do."""
         return self.value_names
 
 
@@ -240,7 +240,7 @@ class Ordered(SymbolEncoding):
     """The encoding of a number as one of g symbols, by counting the thresholds at or below it.
 
     Each cohort has g - 1 thresholds. The encoding `symbol` hashes the value; this encoding compares
-    it with the thresholds. Random draws, counters and the ledger are the same.
+    it with the thresholds. Everything else (noise, counters, ledger) works as with `symbol`.
     """
 
     name = "ordered"
@@ -250,7 +250,7 @@ class Ordered(SymbolEncoding):
         return self.jittered_bits(metric, value, cohort, 0.0)
 
     def jittered_bits(self, metric: Metric, value: object, cohort: int, jitter: float) -> int:
-        """Return the bit of a number's symbol; the device's secret shifts the thresholds."""
+        """Return a number's symbol as one set bit; the device's jitter shifts the thresholds."""
         number, symbols = metric.rules.number(metric, value), metric.params.num_bits
         symbol: int = metric.details.symbol(number, cohort, symbols, jitter)
         return 1 << symbol

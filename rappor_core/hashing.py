@@ -95,7 +95,7 @@ def mmh3_positions(data: bytes, cohort: int, num_bits: int, num_hashes: int) -> 
 
 
 def md5_positions(data: bytes, cohort: int, num_bits: int, num_hashes: int) -> tuple[int, ...]:
-    """Return a value's positions in one cohort as computed by google/rappor's clients.
+    """Return a value's h bit positions in one cohort, as google/rappor's clients compute them.
 
     Position i is byte i of MD5(cohort as 4 bytes, big-endian, then the value), modulo num_bits.
     """

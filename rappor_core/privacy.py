@@ -80,7 +80,7 @@ def log_sum(*terms: tuple[float, float]) -> float:
 
 
 def _combined(params: RapporParams, ones: float, zeros: float) -> float:
-    """Combine the evidence from a bit reported as 1 and from a bit reported as 0."""
+    """Return the nats from a whole report, given those from a bit shown as 1 and as 0."""
     if params.scheme.symbols:
         return ones
     ones, zeros = abs(ones), abs(zeros)

@@ -50,7 +50,7 @@ class SequenceRisk(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """Return the risk in one sentence, for those who decide on a metric."""
+        """Return the risk as one sentence, for people who decide whether to ship a metric."""
         if not self.bounded:
             far = self.epsilon >= DISTINGUISHABLE
             nats = f"epsilon {self.epsilon:,.0f} or more" if far else f"{self.epsilon:.2f} or more"
@@ -171,10 +171,10 @@ def risk_text(metric: Metric, crowd: int | None = None) -> str:
 
 @lru_cache(maxsize=256)  # pages and checks call it repeatedly; one call takes 0.1 s
 def memoized_nats(params: RapporParams, reports: int) -> float:
-    """Return a lower bound, in nats, on what memoized reports reveal between two histories.
+    """Return a lower bound, in nats, on how well `reports` memoized reports separate histories.
 
-    The bound is the maximum over j reports of the second value, 1 <= j < reports. It is 0 for fewer
-    than two reports, and infinite if the second round adds no noise.
+    The first device always has one value. The second has a different value in j reports; the bound
+    is the maximum over j. It is 0 for `reports` < 2, and infinite if the second round has no noise.
     """
     if {params.mechanism.p2, params.mechanism.q2} & {0, PROBABILITY_SCALE}:
         return math.inf if reports > 1 else 0.0
@@ -183,7 +183,7 @@ def memoized_nats(params: RapporParams, reports: int) -> float:
 
 
 def _symbols_apart(params: RapporParams, same: int, other: int) -> float:
-    """Return the nats between values with different symbols if each report shows its own."""
+    """Return the nats for `same` reports of a symbol and `other` reports of another symbol."""
     p1, q1, p2, q2 = params.mechanism.rates
     second = log_sum((p1, same * math.log(p2)), (1 - p1, same * math.log(q2)))
     second += log_sum((p1, other * math.log(p2)), (1 - p1, other * math.log(q2)))
@@ -196,7 +196,7 @@ def _symbols_apart(params: RapporParams, same: int, other: int) -> float:
 
 
 def _bits_apart(params: RapporParams, same: int, other: int) -> float:
-    """Return the nats between two values without a common bit.
+    """Return the nats for `same` reports of a value and `other` of a value without common bits.
 
     Bits are independent, and each shows the outcome that reveals most.
     """
@@ -210,7 +210,7 @@ def _bits_apart(params: RapporParams, same: int, other: int) -> float:
 
 
 def _bit_apart(params: RapporParams, same: int, other: int, was: float, became: float) -> float:
-    """Return the nats from one bit, given the probability of a permanent 1 for both values."""
+    """Return the nats from one bit that is a permanent 1 with chances `was` and `became`."""
     *_, p2, q2 = params.mechanism.rates
     bit_logs = ((math.log(q2), math.log(p2)), (math.log(1 - q2), math.log(1 - p2)))
     return max(

@@ -109,7 +109,7 @@ def run_tasks(
 
     Args:
         work: A function that computes the result of a task. Its errors are raised here.
-        tasks: Any number of tasks; few are read ahead of their results: `AHEAD_EACH` per worker.
+            tasks: Any number of tasks; at most `AHEAD_EACH` per worker wait for their results.
         executor: The executor of `open_executor`; None to run in this process.
 
     Raises:
@@ -150,14 +150,14 @@ def run_tasks(
 
 
 def _num_workers(executor: Any) -> int | None:
-    """Return how many tasks an executor runs at once, under the names that executors use."""
+    """Return the number of tasks that an executor runs at once; None if it does not state it."""
     number = getattr(executor, "num_workers", getattr(executor, "_max_workers", None))
     number = number() if callable(number) else number
     return number if isinstance(number, int) else None
 
 
 def _on_engine(call: Callable[[], R]) -> R:
-    """Call an engine; raise TaskError for engine errors. Errors of a task are in its result."""
+    """Return the result of an engine's call. Raises TaskError, with the cause, if it fails."""
     try:
         return call()
     except Exception as error:
@@ -176,7 +176,7 @@ def _on_engine(call: Callable[[], R]) -> R:
 
 @dataclass(frozen=True)
 class _CheckedWork:
-    """Work that returns its result and its error, so that an engine's errors can be told apart.
+    """A wrapper of `work` that returns (result, error), so that only engine errors are raised.
 
     It fails if the worker has another version of this package.
     """
@@ -227,7 +227,7 @@ def _terminate(executor: Any) -> None:
 
 
 def _dask_client(address: str) -> Any:
-    """Connect on a thread, because Dask's own timeout does not cover a silent scheduler."""
+    """Return a Dask client, connected on a thread: Dask's timeout ignores silent schedulers."""
     open_client, future = import_module("distributed").Client, Future[Any]()
 
     def attempt() -> None:
@@ -268,7 +268,7 @@ def _silent(scheduler: str) -> TaskError:
 
 
 class _SparkExecutor(ThreadPoolExecutor):
-    """An executor on Spark: each task is a job, which a thread waits for."""
+    """An executor that runs each task as a Spark job, and waits for it on a thread."""
 
     def __init__(self, master: str) -> None:
         pyspark = import_module("pyspark")

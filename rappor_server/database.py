@@ -155,7 +155,7 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 def _postgresql(url: URL, pool_size: int, timeout: float) -> Engine:
-    """Return an engine; each transaction sets its options, as a pooler may use any session."""
+    """Return an engine that sets options in each transaction: poolers may change sessions."""
     settings = {  # override the settings of the server, the role and the database
         "synchronous_commit": "on",
         "lock_timeout": str(int(timeout * 1000)),
@@ -181,7 +181,7 @@ def _postgresql(url: URL, pool_size: int, timeout: float) -> Engine:
 
 
 def _refuse_hung_up(connection: Any, _record: object, _proxy: object) -> None:
-    """Raise DisconnectionError if the server has closed the connection. No round trip."""
+    """Raise DisconnectionError if the server has closed the connection, without asking it."""
     if connection.closed:
         raise DisconnectionError
     waiting = select.poll()
@@ -211,7 +211,7 @@ def check_commits(connection: Connection, lock: str = "") -> None:
 
 
 def _hang_up(connection: Any) -> None:
-    """End another thread's wait for a server that does not answer."""
+    """Close a connection's socket, which ends another thread's wait for a silent server."""
     with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as end:
         end.shutdown(socket.SHUT_RDWR)
 
@@ -302,7 +302,7 @@ class Database:
                 self.engine.pool.dispose()
 
     def try_to_write(self, table: Table, row: Mapping[str, Any], blob: str) -> None:
-        """Insert and delete a row of maximum batch or result size in one transaction.
+        """Insert and delete a row with a MiB of data in one transaction, to test the disk.
 
         Raises StorageError if that fails, such as on a full disk.
 

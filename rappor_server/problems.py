@@ -104,7 +104,7 @@ _DEFECT = ProblemRule(Exception, 500, "internal", "the server failed; nothing wa
 
 
 def rule_of(error: Exception, rules: Iterable[ProblemRule]) -> ProblemRule:
-    """Return the first rule whose class matches an error; the last rule matches any defect."""
+    """Return the first rule whose class matches an error, or the rule for defects."""
     return next((rule for rule in rules if isinstance(error, rule.kind)), _DEFECT)
 
 
@@ -112,7 +112,7 @@ class Problems:
     """The conversion of errors to problem documents; server errors are logged."""
 
     def __init__(self, log: Log, rules: Iterable[ProblemRule], retry_after: int = 5) -> None:
-        """Store the rules; answers name `retry_after` to 3 * `retry_after` seconds."""
+        """Store the rules; `Retry-After` is a random 1 to 3 times `retry_after` seconds."""
         self._log = log
         self._rules = tuple(rules)
         self._retry_after = retry_after

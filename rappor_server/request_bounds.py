@@ -49,7 +49,7 @@ class BodyBounds:
     seconds: float  # until the whole body has arrived
 
     def check_stated(self, scope: Scope) -> None:
-        """Raise BodyTooLargeError if a request's headers state too many bytes."""
+        """Raise BodyTooLargeError if a request's Content-Length exceeds the limit."""
         stated = dict(scope["headers"]).get(b"content-length")
         if stated is not None and stated.isdigit() and int(stated[:20]) > self.max_bytes:
             text = f"the body has {stated[:20].decode()} bytes; the limit is {self.max_bytes}"

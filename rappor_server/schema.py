@@ -69,7 +69,7 @@ def check(current: str | None, program: Program) -> None:
 
 @contextmanager
 def _alone(database: Database) -> Iterator[tuple[Connection, str | None]]:
-    """Run a transaction with exclusive access to the schema; also yield the revision."""
+    """Run a transaction that locks the schema; yield its connection and the schema's revision."""
     with database.change() as connection:
         check_commits(connection, f"pg_advisory_xact_lock({database.program.migration_lock})")
         yield connection, MigrationContext.configure(connection).get_current_revision()

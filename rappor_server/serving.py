@@ -151,7 +151,7 @@ def running(server: Server, listener: socket.socket, host: str, name: str) -> It
 
 
 class Readiness:
-    """A readiness check that raises StorageError, cached for MAX_AGE. Used by one event loop."""
+    """A readiness check whose result is cached for MAX_AGE seconds. Used by one event loop."""
 
     def __init__(self, check: Callable[[], None], *, seconds: Callable[[], float] = monotonic):
         self._check, self._seconds = check, seconds
@@ -160,7 +160,7 @@ class Readiness:
         self._lock = asyncio.Lock()
 
     async def check(self) -> None:
-        """Raise StorageError if the latest check failed."""
+        """Raise StorageError if the cached check failed; check again if it is too old."""
         async with self._lock:
             if self._seconds() - self._checked >= MAX_AGE:
                 try:

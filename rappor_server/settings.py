@@ -38,7 +38,7 @@ AnySettings = TypeVar("AnySettings", bound=ServerSettings)
 
 
 def read_settings(kind: type[AnySettings], chosen: Mapping[str, Any]) -> AnySettings:
-    """Read the settings. Raises SettingsError, with a one-line message, if invalid."""
+    """Read settings of class `kind`; `chosen` come first. Raises a one-line SettingsError."""
     file = os.environ.get(kind.FILE_VARIABLE)
     if file and not Path(file).is_file():
         raise SettingsError(f"{kind.FILE_VARIABLE} = {file!r}: there is no such file")

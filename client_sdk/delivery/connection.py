@@ -76,7 +76,7 @@ class Connection:
             remaining = remaining[self._through(self._tls.write, remaining) :]
 
     def receive(self, most: int) -> bytes:
-        """Receive at most `most` bytes, or b"" at the end of the stream."""
+        """Return 1 to `most` received bytes, or b"" at the end of the stream."""
         if self._tls is None:
             return self._receive(most)
         try:
@@ -105,7 +105,7 @@ class Connection:
         self._sock.close()
 
     def _through(self, action: Callable[..., _Result], *arguments: Any) -> _Result:
-        """Run a TLS step, and transfer the bytes that it needs to receive and send."""
+        """Run a TLS step until it succeeds, and exchange its bytes with the server meanwhile."""
         while True:
             try:
                 result = action(*arguments)
@@ -142,7 +142,7 @@ class Connection:
             return data
 
     def _in_time(self) -> None:
-        """Check deadline and cancellation even while data arrives: a server may never stop."""
+        """Raise an error after the deadline or a cancellation, even while data still arrives."""
         self._cancellation.check()
         if time.monotonic() > self.deadline:
             raise TimeoutError

@@ -56,7 +56,7 @@ def gzip_padded(data: bytes, pad_to: int) -> bytes:
 
 
 def shuffled(items: Sequence[int], randomness: Randomness) -> list[int]:
-    """Return the items in random order, sorted by 8 random bytes each."""
+    """Return the items in random order (each is sorted by 8 random bytes)."""
     draws = randomness(8 * len(items))
     keys = [draws[start : start + 8] for start in range(0, len(draws), 8)]
     return [item for _, item in sorted(zip(keys, items, strict=True))]
@@ -150,7 +150,7 @@ def _result(fields: Any) -> Ack:
 
 
 def _problem(status: int, body: bytes, content_type: str | None) -> dict[str, Any] | None:
-    """Return the fields of a problem document (RFC 9457) from the collector, or None."""
+    """Return the fields of an answer that is the collector's problem document, or None."""
     if (content_type or "").partition(";")[0].strip().lower() != PROBLEM_TYPE:
         return None
     try:
@@ -162,7 +162,7 @@ def _problem(status: int, body: bytes, content_type: str | None) -> dict[str, An
 
 
 def _seconds(retry_after: str | None) -> float | None:
-    """Parse Retry-After, a number or an HTTP date (RFC 9110, 10.2.3), into seconds to wait."""
+    """Parse Retry-After (RFC 9110, 10.2.3) into seconds to wait; None if missing or invalid."""
     if retry_after is None:
         return None
     if retry_after.strip().isdecimal():

@@ -60,7 +60,7 @@ class ReportQueue:
         self.last_loss = ""  # the reason under which the last loss was counted
 
     def compose(self) -> None:
-        """Distribute the whole queue over random batches, and store each batch."""
+        """Divide all queued reports at random into batches of one metric each, and store these."""
         query = (
             "SELECT metric, queue.id, length(bits) FROM queue JOIN sources ON sources.id = source"
         )
@@ -76,7 +76,7 @@ class ReportQueue:
                 yield StoredBatch(number, batch_id.hex(), reports, body)
 
     def waiting(self) -> int:
-        """Return the number of waiting batches, at least 1. Each batch has its own delay."""
+        """Return the number of waiting batches, or 1 if there are none, to divide the delay by."""
         query = (
             "SELECT (SELECT count(*) FROM batches) + count(DISTINCT metric) "
             "FROM queue JOIN sources ON sources.id = source"
@@ -98,7 +98,7 @@ class ReportQueue:
             self._forget(batch, outcomes)
 
     def _stop(self, metric: str, params_id: str, reason: str) -> None:
-        """Stop or resume a metric according to the last answer to its reports."""
+        """Store that a metric is stopped, or resumed if `reason` is not in STOP_REASONS."""
         before = self._state.stop(metric)
         if reason in STOP_REASONS:
             self._state.put_stop(metric, Stop(reason, params_id, self._clock() + SECONDS_A_DAY))
@@ -134,7 +134,7 @@ class ReportQueue:
                 self._count("dropped:queue_full", dropped)
 
     def _waiting(self) -> tuple[int, int, int]:
-        """Return the number of waiting reports, bytes and batches, without a lock."""
+        """Return the numbers of waiting reports, of their bytes and of batches, without a lock."""
         query = "SELECT count(*), coalesce(sum(length(bits)), 0) FROM queue"
         ((queued, bits),) = self._state.rows_aside(query)
         query = (
@@ -155,9 +155,10 @@ class ReportQueue:
                 self._count("dropped:too_old", dropped)
 
     def _partition(self, rows: Sequence[tuple[str, int, int]]) -> Iterator[list[int]]:
-        """Yield the row numbers of queued reports, shuffled and split into one-metric batches.
+        """Yield the row numbers of each batch: shuffled reports of a single metric.
 
-        The cohorts of several metrics in one batch would be a fingerprint of the device.
+        `rows` are (metric, row number, bytes). The cohorts of several metrics in one batch would be
+        a fingerprint of the device.
         """
         for _, group in groupby(sorted(rows), lambda row: row[0]):
             numbers, sizes = zip(*[row[1:] for row in group], strict=True)

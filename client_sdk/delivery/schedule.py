@@ -78,7 +78,7 @@ class SendLoop:
 
     @property
     def not_delivered(self) -> str:
-        """Return the time and cause of the first failure to deliver; "" after a success."""
+        """Return since when and why nothing can be delivered, as text; "" after a success."""
         if self._failing_since is None:
             return ""
         stamp = min(max(self._failing_since, 0.0), 2e11)  # even a damaged value can be printed
@@ -173,7 +173,7 @@ class SendLoop:
         self._outbox.ack(batch, answer)
 
     def _failed(self, error: str) -> None:
-        """Store the time of the first failure, across restarts of the app; log one warning."""
+        """Store since when sending fails, across restarts of the app, and log one warning."""
         self.last_error = error
         if self._failing_since is None:
             self._failing_since = self._clock()
@@ -191,10 +191,10 @@ class SendLoop:
             self._state.put(FAILING, None)
 
     def _delay_left(self) -> float:
-        """Return the seconds until sending. The delay is drawn once and survives restarts.
+        """Return the seconds until a batch is sent. Its delay is drawn once and survives restarts.
 
-        Each of n batches has an independent delay with this mean. The first batch is therefore sent
-        after a delay with 1/n of the mean, and it may be any of them: the delays are memoryless.
+        Each of n batches has an independent, memoryless delay with mean `mean_delay`. So the first
+        is sent after a delay with 1/n of that mean, and any of the n may be the first.
         """
         mean = self._delivery.mean_delay
         if mean == 0:
@@ -205,9 +205,9 @@ class SendLoop:
         return self._due - time.monotonic()
 
     def _delay(self, mean: float) -> float:
-        """Return the stored delay, or a new one if it ran out while the app was closed.
+        """Return the seconds left of the stored delay, or a new delay if that is over.
 
-        Sending must not follow an app start.
+        It may run out while the app is closed; then a new delay hides the time of the next start.
         """
         now, stored = self._clock(), self._state.get("send_at")
         if stored is None or not 0 < stored - now <= MAX_DELAY * mean:  # or the clock was changed

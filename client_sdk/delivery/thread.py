@@ -76,7 +76,7 @@ class SenderThread:
 
     @property
     def not_delivered(self) -> str:
-        """Return the time and cause of the first failure to deliver; "" if none."""
+        """Return since when and why nothing can be delivered, as text; "" if it can."""
         if self._trouble:
             return f"not delivered, because {self._trouble}"
         return self._loop.not_delivered if self._loop is not None else ""

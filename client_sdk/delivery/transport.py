@@ -1,4 +1,4 @@
-"""One HTTP POST of a batch and its answer, without a queue, retries or state.
+"""Sending a batch by one HTTP POST, and reading its answer, without queue, retries or state.
 
 Nothing that identifies the device is sent: there are no cookies, and the user agent is only the
 protocol's version. Redirects are not followed. Network modules are imported when a connection is
@@ -128,7 +128,7 @@ class Transport:
         self.close()
 
     def _exchange(self, body: bytes, headers: dict[str, str]) -> tuple[int, Fields, bytes]:
-        """Send one POST; reconnect once if the server closed the idle connection."""
+        """Send one POST, reconnecting once if needed; return status, fields and body."""
         reused = self._connection is not None
         deadline = time.monotonic() + self._timeout
         try:

@@ -45,7 +45,7 @@ class Dwell:
             self._slots[slot] = dict(longest)
 
     def enter(self, slot: str, place: Place, least: float) -> None:
-        """Give a new place at least `least` seconds, so that a single fix counts."""
+        """Give a place that has no time yet `least` seconds, so that a single fix counts."""
         if place not in self._slots.get(slot, ()):
             self.add(slot, place, least)
 
@@ -55,7 +55,7 @@ class Dwell:
         return max(places, key=places.__getitem__) if places else None
 
     def rows(self) -> list[tuple[str, Place, float]]:
-        """Return all times as rows to store in the state."""
+        """Return a row (slot, place, seconds or trips) for each place, to store in the state."""
         return [
             (slot, place, amount)
             for slot, places in self._slots.items()
@@ -109,7 +109,7 @@ def is_weekend(day: int) -> bool:
 
 
 class Assignment(NamedTuple):
-    """The level, slots and scheduled periods for which a device answers a location metric."""
+    """The level, the slots and the schedule by which a device answers a location metric."""
 
     level: int  # the level of the grid, the same for every slot
     slots: tuple[str, ...]  # the names of the slots
@@ -125,7 +125,7 @@ class Assignment(NamedTuple):
     fresh: Callable[[int], int] | None = None
 
     def due(self, period: int) -> list[tuple[str, str]]:
-        """Return the slot and sub-metric of each report that is due for a period."""
+        """Return (slot, name of sub-metric) for each report that is due for a period."""
         pairs = list(zip(self.slots, self.names, strict=True))
         if self.every == 0:
             return [pairs[self.phase]]
@@ -134,9 +134,9 @@ class Assignment(NamedTuple):
         return [p for i, p in enumerate(pairs) if (first + i) % self.every == phase]
 
     def answers_from(self, period: int) -> list[tuple[int, str]]:
-        """Return the period and slot of each answer that may use places from a period.
+        """Return (period, slot) of each answer that may use places from a given period.
 
-        These are the answers of this period and of the `hold` periods after it. If the schedule is
+        These are the answers for this period and the `hold` periods after it. If the schedule is
         drawn again in each block, no block answers with a place from another block, so that its
         epsilon covers all that happened in it.
         """

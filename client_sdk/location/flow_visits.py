@@ -64,9 +64,9 @@ class FlowVisits(Visits):
         return answers >= (self._metric.max_reports or 1)
 
     def _is_first(self, period: int, present: int) -> bool:
-        """Return whether the device reports a pair that begins in a period, as seen from `present`.
+        """Return whether the device will report the pair whose first cell is from `period`.
 
-        In mode `once`, this is the first drawn period that can still be answered.
+        In mode `once`, only the first drawn period that can still be answered in `present` counts.
         """
         earliest = max(self._since or 0, present - self._flow.lag)
         if period < earliest or period % self._every != self._turn(period // self._every):
@@ -74,7 +74,7 @@ class FlowVisits(Visits):
         return self._flow.mode != "once" or period - earliest < self._every
 
     def _to_come(self, latest: int) -> list[tuple[int, str]]:
-        """Return the pending answers, as period and slot, that use cells from a period."""
+        """Return (period, slot) of each pending answer that uses a cell from period `latest`."""
         if self._period is None or self._answered_for_life:
             return []
         flow, present = self._flow, self._period
@@ -118,7 +118,7 @@ class FlowVisits(Visits):
 
 
 def _drawn_turn(secret: bytes, name: str, flow: Flow, block: int) -> int:
-    """Return the index, from 0, of a block's answered period; it is independent of every place."""
+    """Return the index in its block, from 0, of the answered period, drawn from the secret."""
     if flow.mode == "once":
         return draw(secret, b"phase", name, flow.spread)
     return draw(secret, b"turn", name, flow.window, block.to_bytes(8, "big"))

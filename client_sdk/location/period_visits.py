@@ -144,9 +144,8 @@ class Visits:
     def look(self, clock: Moment) -> bool:
         """Check the clock without a fix; return True if a period was closed.
 
-        An earlier date then does not mean that the clock went back, unless it is before the last
-        fix. Within the period, no time is added, because fixes for the time since the last fix may
-        still come.
+        An earlier date does not mean here that the clock went back, unless it is before the last
+        fix. While the period lasts, no time is added, because late fixes may still come.
         """
         last, before = self._last, self._period
         period = period_number(self._metric.period, clock.day)
@@ -231,7 +230,7 @@ class Visits:
         }
 
     def _to_come(self, period_seen: int) -> list[tuple[int, str]]:
-        """Return the pending answers that may use the usual place of a period."""
+        """Return (period, slot) of each pending answer that may use the usual place of a period."""
         if self._answered_for_life:
             return []
         return [
@@ -252,7 +251,7 @@ class Visits:
         return grid.system.parent(cell, grid.finest, self._level)
 
     def _credit(self, moment: Moment) -> None:
-        """Add the time until now to the last fix's place, hour by hour, up to the maximum gap."""
+        """Add the time since the last fix to its place, hour by hour, up to the maximum gap."""
         if self._last is None:
             return
         start, place, seconds = self._last

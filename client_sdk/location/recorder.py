@@ -92,7 +92,7 @@ class LocationRecorder:
             return self._counted(visits.trip(points[0], points[1], moment))
 
     def roll(self, at: datetime | float) -> bool:
-        """Close the periods that are over; return True if there were any."""
+        """Close every metric's periods that are over at `at`; return True if there were any."""
         moment: Moment = moment_at(at) if isinstance(at, float) else moment_of(at)
         with self._lock:
             saved = [self._roll_saved(n, moment) for n in self._names if n not in self._visits]
@@ -107,7 +107,7 @@ class LocationRecorder:
             self._save()
 
     def times(self, at: datetime | None, now: float | None) -> tuple[Moment, Moment | None]:
-        """Return the moment of a fix (now if None), and the moment on the clock if given."""
+        """Return a fix's moment (`at` or `now`), and the clock's moment if `now` is given."""
         clock = None if now is None else self._now(now)
         if at is not None:
             return moment_of(at), clock
@@ -125,7 +125,7 @@ class LocationRecorder:
         return self._hour
 
     def _roll_saved(self, name: str, moment: Moment) -> bool:
-        """Close finished periods of a metric that other processes may use."""
+        """Close a metric's finished periods in the stored state, which other processes may use."""
         try:
             with self._state.transaction():
                 visits = self._load(name)

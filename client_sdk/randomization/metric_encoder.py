@@ -135,7 +135,7 @@ class MetricEncoder:
         return self.value_bits(self.metric.fallback)
 
     def reserved_bits(self) -> list[int]:
-        """Return the values to memoize first, as bits, because they may be needed at any time.
+        """Return the bits B of the values to memoize first, which may be needed at any time.
 
         These are the bits of the fallback and of "no data", or of all values if there is no
         fallback. (Without a fallback, a metric has so few values that its cap covers all of them.)
@@ -293,7 +293,7 @@ class CoinPair:
     __slots__ = ("_digits", "_mask", "_start", "_word_bits", "num_bytes")
 
     def __init__(self, if_one: int, if_zero: int, num_bits: int) -> None:
-        """Prepare the binary digits of both thresholds."""
+        """Prepare the binary digits of `if_one` and `if_zero`, the coins' thresholds."""
         zeros = min(_trailing_zeros(if_one), _trailing_zeros(if_zero))
         # a coin that is always 1 starts with an endless word of ones, -1, and uses only ORs
         self._start = one, zero = -(if_one >> PROBABILITY_BITS), -(if_zero >> PROBABILITY_BITS)
@@ -323,7 +323,7 @@ class CoinPair:
 
 
 def _trailing_zeros(threshold: int) -> int:
-    """Return the number of digits that need no random word: 16 if the coin is constant."""
+    """Return how many low binary digits of a threshold need no random word; 16: constant coin."""
     if threshold in (0, PROBABILITY_SCALE):
         return PROBABILITY_BITS
     return (threshold & -threshold).bit_length() - 1

@@ -97,7 +97,7 @@ _BOUNDS = (*Promise.field_names[:6], "reports_in_window")  # compared one by one
 
 
 class Decision(NamedTuple):
-    """The ledger's decision on a value."""
+    """The ledger's decision on a value: which bits to send, if any."""
 
     bits: int | None  # B to encode, or None to send nothing
     reason: str = ""  # why it is not the value's own B; "" if it is
@@ -166,7 +166,7 @@ class Ledger:
         return Decision(device.fallback_bits(), "past_cap")
 
     def _memoize(self, device: MetricEncoder, several: Iterable[int]) -> bool:
-        """Memoize several values that are not yet memoized, or none if not all of them fit.
+        """Memoize several values, given as bits; return False, and memoize none, if not all fit.
 
         Entries are sorted by digest, so that their order in the file does not reveal their values.
         """
@@ -202,7 +202,7 @@ class Ledger:
 
 
 def committed(line: Line, entries: Iterable[Entry]) -> float:
-    """Return the maximum cost, in nats, of all reports ever made from the memoized responses."""
+    """Return the maximum epsilon, in nats, of past and future reports from a line's responses."""
     by_values = line.past_cost + sum(entry.cost for entry in entries)
     promise = Promise.from_json(line.agreed)
     by_reports = (
@@ -212,7 +212,7 @@ def committed(line: Line, entries: Iterable[Entry]) -> float:
 
 
 def spent(line: Line, entries: Iterable[Entry]) -> float:
-    """Return the cost of the reports so far, in nats: the sum of epsilon_n over memoized values."""
+    """Return the epsilon of a line's reports so far, in nats: the sum of its values' epsilon_n."""
     return line.past_spent + sum(
         RapporParams.from_dict(json.loads(entry.params)).epsilon_n(entry.reports)
         for entry in entries
@@ -220,7 +220,7 @@ def spent(line: Line, entries: Iterable[Entry]) -> float:
 
 
 def past(line: Line, entries: list[Entry]) -> Line:
-    """Return a ledger line with the sums of its entries, so that the entries can be deleted."""
+    """Return a ledger line with its entries added to the `past` sums, so that they can go."""
     return line._replace(
         past_values=line.past_values + len(entries),
         past_cost=line.past_cost + sum(entry.cost for entry in entries),

@@ -50,7 +50,7 @@ class Overflow:
         return len(self.calls) >= MAX_HELD
 
     def _wait_for_room(self) -> bool:
-        """Slow down a burst that is faster than the disk, but do not delay an app repeatedly."""
+        """Wait briefly, and not often, for room in the queue; return False if there is none."""
         deadline = time.monotonic() + MAX_WAIT_FOR_ROOM
         while self._is_full():
             if not self._rest_until < time.monotonic() < deadline:
@@ -76,10 +76,9 @@ class Overflow:
         return True
 
     def write_some(self) -> bool:
-        """Write some waiting calls, unless another thread does so or the state was just busy.
+        """Write some waiting calls, unless another thread is writing or the state was just busy.
 
-        So an app that records continuously does not wait for the sending thread. Return whether the
-        queue is empty now.
+        An app thread calls this before its own call. Return whether the queue is empty now.
         """
         free = self.calls and time.monotonic() >= self._busy_until
         if free and self._lock.acquire(blocking=False):

@@ -127,8 +127,8 @@ class Recorder:
     def _ask_ledger(self, metric: MetricState, bits: int) -> int | None:
         """Return the bits B to send for a value that is not known to be memoized.
 
-        These are the value's own bits, the fallback's bits beyond the cap, or None to send nothing.
-        A final answer is cached in `metric`.
+        These are its own bits or, beyond the cap, the fallback's; None to send nothing. A decision
+        that cannot change anymore is cached in `metric`.
         """
         if metric.fallback is not None:
             return metric.fallback
@@ -275,7 +275,7 @@ class MetricState:
 
     @property
     def counted_by(self) -> tuple[str, str]:
-        """Return the name and the period unit under which reports are counted."""
+        """Return the name, and the unit of periods, under which a metric's reports are counted."""
         metric = self.encoder.metric
         if metric.spaced:
             return self.encoder.line, "day"  # a later version may declare different periods
@@ -283,9 +283,9 @@ class MetricState:
 
 
 def _days_of_one_report(metric: Metric, day: int) -> tuple[int, int] | None:
-    """Return the first and last day within which a report is the only one, if `spaced`.
+    """Return the first and last day of a range with at most one report, or None if unlimited.
 
-    With fresh schedules, these are the days of its block; otherwise, one window before and after.
+    With fresh schedules, it is the block of `day`; otherwise about one window before and after.
     """
     place, unit = metric.location, metric.period
     if place is None or not metric.spaced:

@@ -134,7 +134,7 @@ def reset(
 
 
 def _usable(directory: StateDirectory, lock: threading.RLock) -> tuple[str, SqliteState]:
-    """Return the reason for a reset, and the state to reset (the old state if readable)."""
+    """Return the reason for a reset, and an open state: the old one, or a new one if unreadable."""
     reason = "asked_for" if directory.exists() else "state_new"
     try:
         return reason, directory.open(lock, check_ledger)
@@ -148,7 +148,7 @@ def _usable(directory: StateDirectory, lock: threading.RLock) -> tuple[str, Sqli
 
 
 def wipe(directory: StateDirectory, lock: threading.RLock) -> None:
-    """Delete everything but the spent numbers now, because there is no consent. Create nothing.
+    """Delete everything but the record of spent budget now, because consent was withdrawn.
 
     An unreadable state is deleted completely; after that, only `reset` can start again. If nothing
     can be written (a full disk), the state is also deleted, and recreated from its numbers if there
@@ -173,7 +173,7 @@ def wipe(directory: StateDirectory, lock: threading.RLock) -> None:
 
 
 def _keep_account(directory: StateDirectory) -> None:
-    """Delete the state; if there is room, create a new one with the spent numbers.
+    """Delete the state; if the disk has room, create a new one with the record of spent budget.
 
     Raises OSError if a file cannot be deleted.
     """
@@ -185,7 +185,7 @@ def _keep_account(directory: StateDirectory) -> None:
 
 
 def wipe_state(state: SqliteState) -> None:
-    """Delete the queue, the values and the secret; keep the spent numbers in the ledger's lines.
+    """Delete the queue, the values and the secret; keep the spent budget in the ledger's lines.
 
     Raises StateBusyError if another connection keeps deleted data in the files.
     """
@@ -223,7 +223,7 @@ def _delete_values(database: sqlite3.Connection) -> None:
 
 
 def write_account(account: Account, database: sqlite3.Connection) -> None:
-    """Insert rows into a new state, which then looks like one that once had a secret."""
+    """Insert surviving rows into a new state, which then looks like one that had a secret."""
     for table, rows in account.items():
         for row in rows:
             marks = ", ".join("?" * len(row))  # names are those of this SDK's tables
@@ -277,7 +277,7 @@ def _rows(
 
 
 def _is_sound(row: Row) -> bool:
-    """Return whether counts are >= 0, other numbers >= -1 (lifetime), and a ledger is JSON."""
+    """Return whether a row has valid numbers (-1: lifetime) and a valid last count or JSON."""
     *others, last = row
     if isinstance(last, str):  # the ledger of a tombstone
         with suppress(*PARSERS):

@@ -62,7 +62,7 @@ class Periods:
         self._runs = merged
 
     def runs(self) -> list[Any]:
-        """Return the ranges to store in the state."""
+        """Return the ranges, as plain values to store in the state."""
         return self._runs
 
 
@@ -73,7 +73,7 @@ def touched(unit: str, number: int, new: str) -> range:
 
 
 def carried(counts: Mapping[int, int], unit: str, new: str) -> dict[int, int]:
-    """Convert counts by period to another unit, as upper bounds.
+    """Return counts by period of unit `new`, upper bounds from counts by period of `unit`.
 
     A report counts in every period in which it may have been made, because it is safer to be too
     strict than to allow a report twice.
@@ -105,7 +105,7 @@ def use_up(database: sqlite3.Connection, name: str, present: int) -> None:
 
 
 def change_unit(database: sqlite3.Connection, name: str, unit: str, new: str) -> None:
-    """Convert stored counts of reports to a different unit. Call this in a transaction."""
+    """Convert a metric's stored counts from periods of `unit` to `new`, in a transaction."""
     query = "SELECT period, reports FROM periods WHERE metric = ? AND period >= 0"
     counts = carried(dict(database.execute(query, (name,)).fetchall()), unit, new)
     used = Periods()

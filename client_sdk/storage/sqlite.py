@@ -124,7 +124,7 @@ class SqliteState(StateFile):
         return stored
 
     def _add(self, database: sqlite3.Connection, report: Row, limits: Limits, step: int) -> Stored:
-        """Queue a report and add `step` to its period's count, or change nothing."""
+        """Queue a report and add `step` to the counts that limit it, or change nothing."""
         begun = not database.in_transaction
         database.execute("BEGIN IMMEDIATE" if begun else "SAVEPOINT report")
         try:
@@ -164,7 +164,7 @@ class SqliteState(StateFile):
         return secret
 
     def source(self, metric: str, params_id: str, cohort: int) -> int:
-        """Return the source number for the fields that queued reports share (new at first use)."""
+        """Return the number that queued reports store for a (metric, params_id, cohort)."""
         source = metric, params_id, cohort
         with self.transaction() as database:
             database.execute(
@@ -181,7 +181,7 @@ class SqliteState(StateFile):
         return None if period is None else int(period)
 
     def count_by(self, name: str, unit: str, present: int | None = None) -> None:
-        """Count the reports of `name` by periods of this unit; write only changes."""
+        """Set the unit of periods by which reports of `name` are counted; convert old counts."""
         with self.transaction() as database:
             before = self.get(f"unit:{name}")
             if before != unit:

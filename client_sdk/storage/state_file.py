@@ -171,7 +171,7 @@ class StateFile:
         return dict(self.rows("SELECT name, number FROM counters"))
 
     def get(self, name: str) -> Any:
-        """Return a value of the meta table, or None."""
+        """Return the value of a name in the meta table, or None."""
         rows = self.rows("SELECT value FROM meta WHERE name = ?", (name,))
         return rows[0][0] if rows else None
 
@@ -220,7 +220,7 @@ class StateFile:
                 self._open.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
 
     def scrub(self) -> bool:
-        """Empty the write-ahead log, which contains old pages (deleted rows are overwritten)."""
+        """Empty the write-ahead log, whose old pages have deleted rows; return True on success."""
         with self._checkpointing:  # as above
             if self._open is None:
                 return False
@@ -238,7 +238,7 @@ class StateFile:
         self.put(UNSCRUBBED, int.from_bytes(os.urandom(7), "big"))
 
     def scrub_traces(self) -> bool:
-        """Scrub the files if private rows were deleted. Return False if that must be retried."""
+        """Scrub the files if `leave_trace` recorded a deletion; return False to be retried."""
         mark = self.get(UNSCRUBBED)
         if mark is None:
             return True

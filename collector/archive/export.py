@@ -41,21 +41,21 @@ SET_ASIDE = "set aside"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of exporting a block."""
+    """What an export did with one block: moved it, left it or skipped it."""
 
     metric: str
     first_day: date | None  # None if unreadable
     last_day: date | None
     num_reports: int  # the number of reports that were moved or left
-    what: str  # one of the words above
+    what: str  # one of the module's constants, such as `SET_ASIDE`
     reason: str = ""  # why the block was skipped
 
 
 def export(source: RawBlocks, store: Store, today: date) -> Iterator[Outcome]:
     """Move every block that is intact and not expired; yield the outcome for each block.
 
-    A block stays where it is if some of its rows are missing (not stored at first, or expired).
-    Otherwise the sums of the part and the collector's complete sums would reveal the rest.
+    A block that lacks some raw reports (never stored, or expired) is not moved. Otherwise the
+    difference of the collector's sums and the part's would reveal the missing reports.
 
     Raises OSError if the archive's disk fails.
     """

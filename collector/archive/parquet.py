@@ -88,7 +88,7 @@ def write_reports(
 
 
 def _groups(pieces: Iterable[tuple[int, Bytes]], size: int) -> Iterator[tuple[Cohorts, Bytes]]:
-    """Regroup pieces of any size into groups of `size` rows; the last group may be smaller."""
+    """Yield the rows of all pieces as (cohorts, bits) groups of `size`; the last may be smaller."""
     group: list[tuple[int, Bytes]] = []
     count = 0
     for cohort, piece in pieces:

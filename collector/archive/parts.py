@@ -68,7 +68,7 @@ class ArchivedPart:
         return RapporParams.from_dict(self.definition["params"])
 
     def touches(self, first_day: date | str, last_day: date | str) -> bool:
-        """Return whether the part and a window have a day in common."""
+        """Return whether the part and the window from `first_day` to `last_day` share a day."""
         return self.first_day <= str(last_day) and str(first_day) <= self.last_day
 
 
@@ -253,7 +253,7 @@ def _digest_of_file(store: Store, name: str) -> tuple[str, int]:
 def count_groups(
     store: Store, name: str, params: RapporParams, first: int = 0, last: int | None = None
 ) -> PartCounts:
-    """Sum the row groups [first, last) of a file. Raises ArchiveDamagedError if damaged."""
+    """Count reports in row groups [first, last). Raises ArchiveDamagedError if damaged."""
     counts = PartCounts.zero(params)
     with open_part(store, name) as file, reading(file, name) as opened:
         there = opened.num_row_groups

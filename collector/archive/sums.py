@@ -162,7 +162,7 @@ def count_part(task: SpanTask) -> PartCounts:
 
 
 def _version(store: Store, metric: str, params_id: str | None) -> list[ArchivedPart]:
-    """Return the entries of the requested version."""
+    """Return the entries of a metric's version (None: the only one), or raise NotArchivedError."""
     every = list(read_entries(store, folder_of(metric)))
     versions = sorted({entry.params_id for entry in every})
     if not versions:

@@ -47,7 +47,7 @@ class _Waiting:
 
 
 class BrokerQueue:
-    """A queue that passes batches to the broker; replaces `CommitQueue`.
+    """The front's queue, which passes batches to the broker; used instead of `CommitQueue`.
 
     After a defect, waiting batches are answered as not stored.
     """
@@ -179,7 +179,7 @@ class BrokerQueue:
             raise failure
 
     def _refusal(self, error: Exception) -> CollectorError:
-        """Return the answer for a batch that the library rejected or the broker did not store."""
+        """Return the error to answer for a batch that the library rejected or the broker lost."""
         if isinstance(error, BufferError):
             return OverloadedError("too many batches are waiting; send again later")
         cause = error.args[0]

@@ -163,7 +163,7 @@ class Consumer:
             self._client.close()
 
     def _turn(self, is_done: Callable[[], bool] | None) -> bool:
-        """Count a group of messages, if any; return whether all are counted. Retry on failure."""
+        """Count the next group of messages, if any; return True if `is_done` ends the run."""
         try:
             if not self._placed:
                 self._place()
@@ -183,7 +183,7 @@ class Consumer:
         return False
 
     def _look_idle(self, *, ends: bool) -> None:
-        """Log a long time without a partition; raise if the run should end after reading all."""
+        """Log a minute without partitions; raise StorageError if `ends` and no consumer counts."""
         if self._partitions:
             self._busy_at = monotonic()
         if monotonic() - self._busy_at < _IDLE_SECONDS:
@@ -261,7 +261,7 @@ class Consumer:
         self._placed = True
 
     def _gather(self) -> list[BrokerMessage]:
-        """Return the available messages, up to the limits; empty if partitions were reassigned."""
+        """Return the messages for one transaction, up to its limits; empty after a reassignment."""
         group: list[BrokerMessage] = []
         size, wait = 0, _WAIT_SECONDS
         while size < _MAX_BYTES and len(group) < self._max_messages:

@@ -85,7 +85,7 @@ class BrokerMessage:
 
 @dataclass(slots=True)
 class CountedMessages:
-    """The numbers of counted and skipped messages."""
+    """The numbers of messages (counted, duplicate, skipped) and of their reports."""
 
     messages: int = 0
     accepted: int = 0
@@ -188,9 +188,9 @@ class MessageCounter:
 
 
 def _summed(group: Group, outcomes: Iterable[Outcome]) -> tuple[CountedMessages, list[Skipped]]:
-    """Return the totals for a group, and its skipped messages.
+    """Return the numbers for a group, and its skipped messages.
 
-    `outcomes` belong to the messages that were decoded.
+    `outcomes` are the results of the group's decoded messages, in order.
     """
     counted, passed, answers = CountedMessages(messages=len(group)), Group(), iter(outcomes)
     for message, read in group:

@@ -146,5 +146,5 @@ class KeyKeeper:
                 raise
 
     def check(self, authorization: str | None, *scopes: Scope) -> str:
-        """Return the id of the key. Raises AuthenticationError or ScopeError."""
+        """Return the id of the header's key, like `check_key`, if it has one of the scopes."""
         return check_key(self._ring or {}, authorization, scopes)

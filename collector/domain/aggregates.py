@@ -101,10 +101,10 @@ def list_metrics(connection: Connection, today: date) -> list[dict[str, Any]]:
 
 
 def next_block(entry: RegisteredSeries, unserved: Mapping[int, int]) -> dict[str, object] | None:
-    """Return the earliest day for the next block, and the number of reports that it still lacks.
+    """Return the earliest date on which the next block can close, and the reports it lacks.
 
-    The block ends on the first day with enough reports in total. A cohort with too few reports
-    delays it further. Return None if there are no reports.
+    The keys are `closes` and `missing_reports`. The block ends on the first day with enough reports
+    in total; a cohort with too few delays it further. None if there are no reports.
 
     Args:
         entry: The series.
@@ -220,7 +220,7 @@ def _cut(
 
 
 def waiting_days(pending: BlockRow) -> dict[str, object]:
-    """Return the closed days that are not served yet, with their numbers of reports."""
+    """Return the range of closed days not served yet, with total and smallest cohort."""
     return {
         "first_day": _iso(pending.first_day),
         "last_day": _iso(pending.last_day),

@@ -33,13 +33,13 @@ _ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The result for a batch, as sent to its sender."""
+    """The result for a batch, as its sender gets it: a refusal or None for each report."""
 
     batch_id: str
     duplicate: bool  # the batch was already counted, with these results
     results: Sequence[Refusal | None]
     accepted: int  # the number of results that are None
-    implausible: int = 0  # see Verdict
+    implausible: int = 0  # see `Verdict.implausible`
 
 
 Outcome = Receipt | BatchConflictError | BatchTooLargeError

@@ -165,9 +165,9 @@ def clean_up(database: CollectorDatabase, registry: Registry, today: int, now: i
 
 
 def _fold_some(connection: Connection, waiting: list[RegisteredSeries]) -> int:
-    """Fold days, in order within a series, until the time limit; return the number of days.
+    """Fold closed days of waiting series for `FOLD_SECONDS`; return the number of days folded.
 
-    Series without more closed days, and damaged series, are removed from `waiting`.
+    Series that are finished (all closed days folded) or damaged are removed from `waiting`.
     """
     started, folded = perf_counter(), 0
     while waiting:

@@ -135,7 +135,7 @@ class CommitQueue:
 
 
 class Backlog:
-    """The number of waiting batches, reports and bytes. The caller must hold a lock."""
+    """The number of waiting reports and bytes, with a limit. The caller must hold a lock."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes, self._bytes = max_bytes, 0
@@ -143,7 +143,7 @@ class Backlog:
         self.is_closed = False
 
     def take(self, reports: int, size: int) -> None:
-        """Count a waiting batch. Raises OverloadedError if that would exceed the limit."""
+        """Add a batch of so many reports and bytes. Raises OverloadedError beyond the limit."""
         if self.is_closed:
             raise OverloadedError("the collector is shutting down; send again later")
         if self.reports and self._bytes + size > self._max_bytes:
@@ -152,13 +152,13 @@ class Backlog:
         self._bytes += size
 
     def give(self, reports: int, size: int) -> None:
-        """Remove a batch that was stored or given up."""
+        """Subtract batches that no longer wait, because they were stored or given up."""
         self.reports -= reports
         self._bytes -= size
 
 
 def deliver(answers: Sequence[tuple[asyncio.Future[Any], object]]) -> None:
-    """Answer requests on their event loop; do nothing if it is closed."""
+    """Set each future's result, on its event loop, from another thread; skip a closed loop."""
     loop = answers[0][0].get_loop()
     try:
         loop.call_soon_threadsafe(_set_results, answers)

@@ -35,10 +35,10 @@ class Growth(NamedTuple):
 
 
 def highest_usual(history: Sequence[float], alike: Sequence[float] = ()) -> float:
-    """Return the number of reports above which a day is unusual, given earlier days.
+    """Return the number of reports above which a day is unusual, given earlier days' numbers.
 
-    The limit is six robust standard deviations (at least Poisson's) above the median. It is at
-    least 1.5 times the median, and at least 1.5 times the number on any earlier comparable day.
+    The limit is six robust standard deviations (at least Poisson's) above the median of
+    `history`, and at least 1.5 times that median and any number in `alike` (comparable days).
     """
     middle = median(history)
     deviation = _MAD_OF_NORMAL * median(abs(count - middle) for count in history)
@@ -48,13 +48,13 @@ def highest_usual(history: Sequence[float], alike: Sequence[float] = ()) -> floa
 
 @dataclass(slots=True)
 class _Days:
-    """The number of a series' reports by day, as a maximum and as an assumed number."""
+    """A series' reports by day; of a day in a merged block, an assumed number and a maximum."""
 
     usual: dict[int, float] = field(default_factory=dict)  # the number assumed for a day
     most: dict[int, float] = field(default_factory=dict)  # the maximum that a day may have had
 
     def add_block(self, block: BlockRow) -> None:
-        """Add a block of closed days. Its last day has reports; its other days may have none."""
+        """Add a block of closed days; only its last day surely has reports."""
         mean = block.num_reports / (block.last_day - block.first_day + 1)
         start = max(block.first_day, block.last_day - max(_DAYS_ALIKE.values()))
         self.usual |= dict.fromkeys(range(start, block.last_day + 1), mean)
@@ -62,7 +62,7 @@ class _Days:
         self.most[block.last_day] = block.num_reports
 
     def usual_of(self, day: int, period: str) -> tuple[float, float] | None:
-        """Return a day's usual maximum and the median, or None if there is too little history."""
+        """Return a day's limit (`highest_usual`) and median; None if there is little history."""
         history = [self.usual[d] for d in range(day - HISTORY_DAYS, day) if d in self.usual]
         if len(history) < MIN_DAYS:
             return None

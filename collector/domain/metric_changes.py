@@ -131,9 +131,9 @@ def _save(connection: Connection, metric: Metric, row: MetricVersionRow, today: 
 
 
 def _weakenings(metric: Metric, versions: list[MetricVersionRow]) -> Iterator[str]:
-    """Yield changes that reveal more about a device, or let answers differ by fewer reports.
+    """Yield, as text, each change that weakens privacy, such as a larger epsilon.
 
-    The metric is compared with the current version, and with an earlier declaration of its version.
+    `metric` is compared with the current version, and with earlier declarations of its params_id.
     """
     compared = [row for row in versions[:-1] if row.params_id == metric.params_id] + versions[-1:]
     changes = (_weaker(metric, Metric.from_dict(json.loads(row.definition))) for row in compared)
@@ -141,7 +141,7 @@ def _weakenings(metric: Metric, versions: list[MetricVersionRow]) -> Iterator[st
 
 
 def _weaker(metric: Metric, old: Metric) -> Iterator[str]:
-    """Yield the properties in which `metric` protects less than `old`."""
+    """Yield, as text, each property in which `metric` protects less than `old`."""
     growing = (
         ("epsilon_one", old.params.epsilon_one, metric.params.epsilon_one),
         ("epsilon_infinity", old.params.epsilon_infinity, metric.params.epsilon_infinity),

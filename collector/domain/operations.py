@@ -74,7 +74,7 @@ class Collector:
 
     @property
     def is_clock_suspect(self) -> bool:
-        """Return whether the clock is ahead of the confirmed time, so that it closes no days."""
+        """Return whether the clock is ahead of the confirmed time; days then do not close."""
         return isinstance(self.clock, GuardedClock) and self.clock.is_suspect
 
     def _check(self, clock: GuardedClock) -> None:
@@ -162,7 +162,7 @@ class Collector:
         return closing.Closed(metrics, folded) if metrics or folded else None
 
     def waiting_days(self) -> int:
-        """Return the maximum, over all series, of closed days that are not served yet."""
+        """Return the number of closed days not served yet, of the series with the most."""
         registry = self.registry()
         with self.database.read() as connection:
             waiting = [block for block in load_possible(connection) if not block.sealed]
@@ -199,7 +199,7 @@ class Collector:
     def _read_window(
         self, read: Callable[..., Read], actor: str, act: str, name: str, window: ServedWindow
     ) -> Read:
-        """Read a window of closed days; the read or its refusal is audited before the answer."""
+        """Return the result of `read` for a window; it, or its refusal, is audited first."""
         self.close_due()
         first, last = (day and str(day) for day in (window.get("first"), window.get("last")))
         noted = {"metric": name, "params_id": window.get("params_id"), "from": first, "to": last}
@@ -216,7 +216,7 @@ class Collector:
         return content
 
     def raw_blocks(self, actor: str, name: str | None = None) -> RawBlocks:
-        """Return sealed blocks with raw reports, to be moved. Audited before any is returned."""
+        """Return the sealed blocks whose raw reports can be archived, after an audit entry."""
         self.close_due()
         self._note_alone(actor, "move-raw", metric=name)
         return RawBlocks(self.database, name)

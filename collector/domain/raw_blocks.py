@@ -57,7 +57,7 @@ class RawBlock:
 
     metric: Metric
     series_id: int
-    days: tuple[int, int]  # the first and last day; (0, -1) if unreadable
+    days: tuple[int, int]  # the first and last day since 1970-01-01; (0, -1) if unreadable
     num_raw: int
     reports_per_cohort: tuple[int, ...]
     bit_counts: tuple[tuple[int, ...], ...]
@@ -77,7 +77,7 @@ class RawBlock:
 def find_expiring(
     connection: Connection, registry: Registry, now: int
 ) -> list[tuple[RegisteredSeries, int]]:
-    """Return the days whose raw reports will be deleted within `SOON` days, so must be exported.
+    """Return (series, day) of all raw reports that will be deleted within `SOON` days.
 
     `now` is the clock's day.
     """
@@ -143,10 +143,10 @@ class RawBlocks:
             )
 
     def _read(self, entry: RegisteredSeries, block: BlockRow, doubt: Doubt | None) -> RawBlock:
-        """Return a block; an unreadable block must not stop the blocks after it.
+        """Return a block, with `damage` set if it cannot be read, so that reading can continue.
 
-        `doubt` concerns the block's row. If either of two rows may be damaged, and all reports
-        behind this row's counters exist, the other row is damaged.
+        `doubt` is a suspicion about its row. If it may concern a neighbor instead, and the raw
+        reports equal the row's number, the neighbor is damaged and this block is good.
         """
         days = (block.first_day, block.last_day) if block.is_possible else _NO_DAYS
         params = entry.metric.params
@@ -190,7 +190,7 @@ class RawBlocks:
     def _of_day(
         self, block: RawBlock, day: int, cohort: int, page: int
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Yield marks and bits, read in short transactions."""
+        """Yield (mark, bits) of a day's reports in a cohort, read in short transactions."""
         after = b""
         while True:
             with self._database.read() as connection:
@@ -208,7 +208,7 @@ Open = Callable[[], AbstractContextManager[Connection]]
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """The plan of an export."""
+    """The series and days of an export, checked before any report is read."""
 
     entry: RegisteredSeries
     days: tuple[int, int]  # the first and last day, inclusive
@@ -222,7 +222,7 @@ def plan_export(
     first: date | None = None,
     last: date | None = None,
 ) -> Export:
-    """Plan an export of raw reports; without bounds, it covers every closed day that has any.
+    """Check and return an export of raw reports; without bounds, of all closed days.
 
     Raises NotFoundError if unknown, or NotServedError if a day is open or has no raw reports.
     """
@@ -248,7 +248,7 @@ def plan_export(
 
 
 def _none_kept(entry: RegisteredSeries, waiting: int | None) -> NotServedError:
-    """Return the error for missing raw reports; `waiting` is an open day with raw reports."""
+    """Return the error for a window without raw reports; `waiting` is an open day that has some."""
     metric = entry.metric
     what = f"metric {metric.name!a}"
     if waiting is not None:
@@ -272,7 +272,7 @@ def _none_kept(entry: RegisteredSeries, waiting: int | None) -> NotServedError:
 
 
 def pages(opened: Open, export: Export) -> Iterator[list[Report]]:
-    """Yield the reports by day and cohort, otherwise in random order.
+    """Yield pages of an export's reports, by day and cohort, in random order within a cohort.
 
     `opened` is a function that begins a short transaction.
     """

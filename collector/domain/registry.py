@@ -22,7 +22,7 @@ class WeightRange:
 
     lowest: int
     highest: int
-    certain: bool = False  # other weights are impossible, not just improbable, and always rejected
+    certain: bool = False  # whether weights outside are impossible, not just rare: always rejected
 
 
 @lru_cache(maxsize=1024)  # each read of a registry calls this for every version
@@ -48,7 +48,7 @@ def weight_range(params: RapporParams) -> WeightRange:
 
 
 def _range(params: RapporParams, bits_set: int) -> tuple[int, int]:
-    """Return the minimum and maximum weight for which Chernoff's bound is above TAIL."""
+    """Return the minimum and maximum plausible weight of a report if B has `bits_set` ones."""
     num_bits = params.num_bits
     mean = (bits_set * params.q_star + (num_bits - bits_set) * params.p_star) / num_bits
     middle = min(num_bits, max(0, round(mean * num_bits)))

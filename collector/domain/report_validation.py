@@ -62,7 +62,7 @@ _STORED_REFUSALS = (None, *(Refusal(reason, GENERAL_DETAIL[reason]) for reason i
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """The current day, and the latest day that a report may state."""
+    """The days, since 1970-01-01, against which a report's day is checked."""
 
     today: int  # the day that decides which days are closed
     latest: int  # the latest valid day, with an allowance for fast clocks
@@ -73,7 +73,7 @@ Cells = defaultdict[int, list[bytes]]  # the bits of the reports by cohort
 
 @dataclass(slots=True)
 class Tally:
-    """The sums that a group of batches adds to the counters, and the raw reports to store."""
+    """The accepted reports of a group of batches, to be counted and, if declared, stored raw."""
 
     additions: defaultdict[Place, Cells] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(list))
@@ -85,7 +85,7 @@ class Tally:
 class Verdict:
     """The result of validating a batch."""
 
-    expires: int  # see BatchRow
+    expires: int  # see `BatchRow.expires`
     results: list[Refusal | None] = field(default_factory=list)  # by report; None if accepted
     accepted: int = 0
     implausible: int = 0  # reports with an impossible weight, rejected or only counted
@@ -149,7 +149,7 @@ class ReportJudge:
     def _refuse_row(
         self, cohort: int, bits: bytes, entry: RegisteredSeries, verdict: Verdict
     ) -> Refusal | None:
-        """Return why a report is rejected, or None if only its weight is strange and allowed."""
+        """Return why a report is rejected; None if only its weight is implausible, and allowed."""
         params, weights = entry.metric.params, entry.weights
         if cohort >= params.num_cohorts:
             detail = f"cohort {cohort} is not below num_cohorts = {params.num_cohorts}"
@@ -219,7 +219,7 @@ def encode_results(results: Sequence[Refusal | None]) -> bytes:
 
 
 def decode_results(stored: bytes, num_reports: int) -> list[Refusal | None]:
-    """Decode the output of `encode_results`, with general details."""
+    """Decode the output of `encode_results`: None if accepted, or a refusal without details."""
     if stored == RESULTS_ALL_ACCEPTED:
         return [None] * num_reports
     return [_STORED_REFUSALS[code] for code in stored]

@@ -109,7 +109,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def decode_batch_json(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:
-    """Decode a batch, and check fields that consecutive reports share only once.
+    """Decode a batch; check a field once if consecutive reports repeat it.
 
     Args:
         body: The uncompressed JSON in UTF-8.

@@ -76,7 +76,7 @@ class AppComponents:
         self.queue, self.readiness = self._make_queue(clock, log)
 
     def _make_queue(self, clock: Clock, log: Log) -> tuple[CommitQueue | BrokerQueue, Readiness]:
-        """Return the queue for batches, and its readiness check."""
+        """Return the queue for batches (to the database or the broker), and its readiness check."""
         settings, on_commit = self.settings, self.telemetry.on_commit
         judge = ReportJudge(refuse_implausible=settings.refuse_implausible)
         if settings.broker is not None:

@@ -67,7 +67,7 @@ class OhttpEndpoint:
         await send_answer(send, 200, headers_of(RESPONSE_TYPE.encode(), body), body)
 
     async def _open(self, scope: Scope, receive: Receive) -> tuple[bytes, Exchange]:
-        """Return the inner request. The relay can read only the refusals raised in this step."""
+        """Decrypt the inner request. The relay can read errors raised here: they are not sealed."""
         headers = dict(scope["headers"])
         refuse_shown_sender(headers.keys())
         kind = headers.get(b"content-type", b"").decode("latin-1").strip().lower()
@@ -92,7 +92,7 @@ class OhttpEndpoint:
 
 
 def refuse_shown_sender(names: Iterable[bytes]) -> None:
-    """Raise SenderShownError if there are unneeded headers, which may reveal the sender."""
+    """Raise SenderShownError if a header is not in PASSED, because it may reveal the sender."""
     extra = sorted(set(names) - PASSED)
     if extra:
         listing = ", ".join(name.decode("latin-1") for name in extra)[:_MAX_SHOWN]
@@ -104,7 +104,7 @@ def refuse_shown_sender(names: Iterable[bytes]) -> None:
 def _scope_of(request: BinaryRequest) -> Scope:
     """Return the inner request as an ASGI scope for the batch route, without a sender.
 
-    Raises NotFoundError if the route differs, and RequestError if a header reveals too much.
+    Raises NotFoundError for any other route, and RequestError for a header not in ALLOWED.
     """
     if (request.method, request.path) != (b"POST", REPORTS_PATH.encode()):
         raise NotFoundError(f"through a relay there is only POST {REPORTS_PATH}")

@@ -25,14 +25,14 @@ Sums = dict[int, CohortSum]  # by cohort
 
 
 def first_days(connection: Connection) -> dict[int, int]:
-    """Return the first day with reports that is not folded yet, by series."""
+    """Return, by series, the first day with reports that are not folded yet."""
     first = select(func.min(counters.c.day)).where(counters.c.series_id == series.c.id)
     statement = select(series.c.id, first.scalar_subquery())
     return {row[0]: row[1] for row in connection.execute(statement) if row[1] is not None}
 
 
 def first_day(connection: Connection, series_id: int) -> int | None:
-    """Return the first day with reports in one series that is not folded yet."""
+    """Return a series' first day with reports that are not folded yet; None if there is none."""
     statement = select(func.min(counters.c.day)).where(counters.c.series_id == series_id)
     day: int | None = connection.execute(statement).scalar()
     return day
@@ -205,11 +205,11 @@ class Doubt(NamedTuple):
     """A suspicion that a row is damaged."""
 
     reason: str
-    is_sure: bool  # whether it is this row; otherwise it is this row or its neighbor
+    is_sure: bool  # whether this row is damaged; otherwise this row or a neighbor is
 
 
 def damages(rows: Sequence[BlockRow], closed_through: int = _LAST) -> list[Doubt | None]:
-    """Return, for each block of a series (oldest first), the sign of damage or None."""
+    """Return, for each block of a series (oldest first), a suspicion of damage or None."""
     doubts: list[Doubt | None] = [
         None
         if row.is_possible and row.last_day <= closed_through

@@ -41,7 +41,7 @@ class CohortSum(NamedTuple):
     lanes: bytes
 
     def plus(self, other: CohortSum) -> CohortSum:
-        """Return the sum with other reports. Raises CounterFullError if a lane could overflow."""
+        """Return the sum of two counts. Raises CounterFullError if a lane could overflow."""
         total = self.num_reports + other.num_reports
         if total > MAX_COUNT:
             raise CounterFullError(
@@ -59,7 +59,7 @@ Additions = Mapping[Place, Mapping[int, Sequence[bytes]]]  # the bits of reports
 
 
 def sum_cells(additions: Additions) -> dict[Cell, CohortSum]:
-    """Return the sum of the reports in each cell.
+    """Return the number of reports and the bit counts of each (series, day, cohort).
 
     Cells are sorted by key, so that the rows do not reveal the order of arrival.
     """
@@ -79,9 +79,9 @@ _WORD_BYTES = 4096  # for cells that are summed side by side; wider words are no
 
 
 def lane_sums(cells: Mapping[int, Sequence[bytes]]) -> dict[int, bytes]:
-    """Return the lanes of each cell's reports, by cohort.
+    """Return, by cohort, the bit counts of its reports as lanes of 32 bits.
 
-    Each cell has at least one report and fewer than 2**32, all of the same length.
+    Each cohort has at least one report and fewer than 2**32, all of the same length.
     """
     sums: dict[int, bytes] = {}
     num_bytes = len(next(iter(cells.values()))[0])
@@ -96,7 +96,7 @@ def lane_sums(cells: Mapping[int, Sequence[bytes]]) -> dict[int, bytes]:
 
 
 def _blocks(cells: Mapping[int, Sequence[bytes]], most: int) -> Iterator[list[int]]:
-    """Yield groups of cohorts of similar size, which differ by at most a factor of two."""
+    """Yield groups of up to `most` cohorts whose report counts differ by a factor of at most 2."""
     block: list[int] = []
     for cohort in sorted(cells, key=lambda cohort: len(cells[cohort]), reverse=True):
         if block and (len(block) == most or 2 * len(cells[cohort]) < len(cells[block[0]])):

@@ -35,7 +35,7 @@ def count_raw(connection: Connection, series_id: int, first: int, last: int) -> 
 
 
 def raw_days(connection: Connection, series_id: int, before: int) -> list[int]:
-    """Return the days before `before` with raw reports; each needs one index lookup."""
+    """Return a series' days before `before` with raw reports; each costs one index lookup."""
     day, days = raw_reports.c.day, list[int]()
     of_series = select(func.min(day)).where(raw_reports.c.series_id == series_id)
     while True:
@@ -49,7 +49,7 @@ def raw_days(connection: Connection, series_id: int, before: int) -> list[int]:
 def raw_page(
     connection: Connection, series_id: int, first: int, last: int, after: Key, limit: int
 ) -> list[tuple[Key, bytes]]:
-    """Return the next keys and bits of reports after the key `after`, in the order of keys."""
+    """Return up to `limit` (key, bits) pairs with keys above `after`, in the order of keys."""
     key = (raw_reports.c.day, raw_reports.c.cohort, raw_reports.c.mark)
     statement = (
         select(*key, raw_reports.c.bits)
@@ -64,7 +64,7 @@ def raw_page(
 def raw_cohort_page(
     connection: Connection, where: tuple[int, int, int], after: bytes, limit: int
 ) -> list[tuple[bytes, bytes]]:
-    """Return the next (mark, bits) pairs after a mark, in the cell (series_id, day, cohort)."""
+    """Return up to `limit` (mark, bits) above a mark, where `where` is (series, day, cohort)."""
     mark = raw_reports.c.mark
     statement = (
         select(mark, raw_reports.c.bits)
@@ -87,7 +87,7 @@ def _stored(value: object) -> bytes:
 
 
 def delete_raw_cohort(connection: Connection, where: tuple[int, int, int], limit: int) -> int:
-    """Delete up to `limit` reports in the cell (series_id, day, cohort); return their number."""
+    """Delete up to `limit` reports of `where` (series_id, day, cohort); return their number."""
     mark = raw_reports.c.mark
     some = select(mark).where(*_of_cohort(*where)).order_by(mark).limit(1).offset(limit - 1)
     last = connection.execute(some).scalar()

@@ -29,7 +29,7 @@ def touch_state(connection: Connection) -> None:
 
 
 def read_last_day(connection: Connection) -> tuple[int | None, datetime | None]:
-    """Return the last day that a collector has seen, and the current time from PostgreSQL."""
+    """Return the last day that a collector has seen, and PostgreSQL's time (None on SQLite)."""
     clock = func.now() if connection.dialect.name == "postgresql" else null()
     row = connection.execute(select(state.c.last_day, clock)).one()
     return row[0], row[1]
@@ -88,13 +88,13 @@ class MetricVersionRow:
     name: str
     params_id: str
     position: int  # grows within a name
-    definition: str  # JSON
+    definition: str  # `Metric.to_dict` as JSON
     retired: bool
     paused: bool = False
 
 
 def current_version(metric: Metric, versions: Sequence[MetricVersionRow]) -> MetricVersionRow:
-    """Return a row that makes a metric the current version of its name."""
+    """Return the row to save so that `metric` becomes the current version of its name."""
     top = versions[-1].position if versions else 0
     is_top = bool(versions) and versions[-1].params_id == metric.params_id
     return MetricVersionRow(

@@ -43,7 +43,7 @@ USUAL_WINDOWS = 8  # the median of their report counts is the expected count
 
 @dataclass(frozen=True, slots=True)
 class AlarmEvent:
-    """A cause for a message."""
+    """A cause for an alarm's message: the rule that it meets, and the message's text."""
 
     rule: str
     text: str
@@ -52,7 +52,7 @@ class AlarmEvent:
 
 @dataclass(frozen=True)
 class WindowTests:
-    """The tests of one window: one row per distinguishable value, (M,), and z per cohort."""
+    """The test results of one window: arrays (M,) over distinguishable values; z per cohort."""
 
     values: tuple[str, ...]
     estimate: Floats
@@ -68,7 +68,7 @@ class WindowEvents(Operations):
     def complete(
         self, schedule: ScheduleRow, earlier: list[WindowRow], window: WindowRow, result_id: str
     ) -> WindowRow:
-        """Complete a window with a result, unless another process was faster; store its events."""
+        """End a window with its result, unless another process was faster, and store its events."""
         now = replace(window, state=WindowState.DONE, result_id=result_id)
         alpha = spec_of_schedule(schedule).options.alpha
         done = [row for row in earlier if row.state == WindowState.DONE]
@@ -189,11 +189,11 @@ def _of_values(
 def changed_values(
     before: WindowTests, after: WindowTests, bound: float, alpha: float
 ) -> list[str]:
-    """Return the values whose share changed by more than a bound, at a family-wise level.
+    """Return the values whose share changed by more than `bound`, at family-wise level `alpha`.
 
-    Each value that was detected in a window is tested against a change of at most `bound`, with
-    Bonferroni's correction. The errors of the windows are treated as independent; if devices repeat
-    permanent responses, the error of the difference is smaller, not larger."""
+    Each value that was detected in either window is tested, with Bonferroni's correction. The
+    errors of the windows are treated as independent; if devices repeat permanent responses, the
+    error of the difference is smaller, not larger."""
     places = {value: i for i, value in enumerate(before.values)}
     pairs = [(places[value], i) for i, value in enumerate(after.values) if value in places]
     pairs = [(i, j) for i, j in pairs if before.detected[i] or after.detected[j]]

@@ -85,7 +85,7 @@ def compose(body: str, link: str) -> tuple[str, str]:
 
 
 def without_secrets(text: str, url: str) -> str:
-    """Return a text without the parts of a URL after its scheme; the host may be a token."""
+    """Return a text in which all parts of a URL after its scheme are masked: any may be a token."""
     parts = {unquote(part) for part in re.split(r"[\s/:@?&=,]+", url.partition("://")[2])}
     forms = {form for part in parts for form in (part, quote(part), quote(part, safe=""))}
     longest = sorted((form for form in forms if len(form) >= _MIN_SECRET), key=len, reverse=True)
@@ -94,7 +94,7 @@ def without_secrets(text: str, url: str) -> str:
 
 
 def _target(url: str) -> Apprise:
-    """Return Apprise with one URL (empty if it is unusable) and with its own log silenced."""
+    """Return an Apprise object with one URL (or none if unusable), whose own log is silent."""
     logger = logging.getLogger("apprise")
     logger.propagate = False  # its log may contain the URL's secrets
     logger.setLevel(logging.DEBUG)  # so that the result contains the log
@@ -212,7 +212,7 @@ class Alarms(AuditedOperations):
         return sum(tries), len(tries) - sum(tries)
 
     def _try(self, event: EventRow) -> bool:
-        """Send a message and store whether it was sent, unless another process was faster."""
+        """Send a message and store the outcome; return whether it was sent."""
         values: dict[str, Any]
         target, pages = event.alarm.target, (self.settings.public_url or "").rstrip("/")
         result = json.loads(event.body)["window"]["result_id"]
@@ -243,7 +243,7 @@ def load_alarms(db: Session, schedule_ids: Collection[str]) -> list[AlarmRow]:
 
 
 def take_event(db: Session, at: float, until: float) -> EventRow | None:
-    """Claim the most overdue event until the time `until`.
+    """Claim the most overdue event until the time `until`; None if no event is due.
 
     The event is due again if its outcome is not stored by then."""
     due = select(EventRow).where(EventRow.state == EventState.WAITING, EventRow.due <= at)
@@ -257,6 +257,6 @@ def take_event(db: Session, at: float, until: float) -> EventRow | None:
 
 
 def shown_event(row: EventRow) -> dict[str, Any]:
-    """Return the properties of an event that the owner of its alarm sees."""
+    """Return, for JSON, the properties of an event that the owner of its alarm sees."""
     body: dict[str, Any] = json.loads(row.body)
     return shown(row, "id state tries reason") | body

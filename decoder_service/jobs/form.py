@@ -60,7 +60,7 @@ def spec_of_form(operation: str, kind: KindDecoder, form: Posted) -> JobSpec:
 
 
 def form_fields(spec: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return names and values of form fields that reproduce a specification, except its counts."""
+    """Return the (name, value) form fields that reproduce a job specification, without counts."""
     options, choices = spec["options"], spec["map"]
     fields = [("crowd", spec["crowd"]), ("map_method", choices["method"])]
     fields += [("split", choices["split"]), *(("slots", slot) for slot in choices["slots"])]
@@ -86,7 +86,7 @@ def parsed_in_labels(model: type[Known], values: dict[str, Any]) -> Known:
 
 
 def in_labels(error: RequestError) -> RequestError:
-    """Convert an error to a form's labels, and to a FieldError if it concerns a single field."""
+    """Return an error that names fields by their labels, as a FieldError if it is about one."""
     name, colon, message = str(error).partition(": ")
     field = next((part for part in reversed(name.split(".")) if part in LABELS), "")
     if not colon or not field:
@@ -97,14 +97,14 @@ def in_labels(error: RequestError) -> RequestError:
 
 
 def choices_of_form(form: Posted) -> dict[str, str]:
-    """Return the given options of a decoding; levels may be in percent."""
+    """Return the decoding options that a form gives; its levels may be in percent."""
     levels = {name: share_of_percent(form, name + PERCENT, LABELS[name]) for name in LEVELS
               if form.text(name + PERCENT)}  # fmt: skip
     return _given(form, *_CHOICES) | levels
 
 
 def candidates_of_form(form: Posted) -> dict[str, Any]:
-    """Return the list, by `id` or `id:version`; or a range of numbers or of days."""
+    """Return a form's candidates: a list (`id` or `id:version`), or a range of numbers or days."""
     fields: dict[str, Any] = list_of_form(form, "list") or {}
     for kind in ("numbers", "dates"):
         if text := form.text(kind):
@@ -113,7 +113,7 @@ def candidates_of_form(form: Posted) -> dict[str, Any]:
 
 
 def list_of_form(form: Posted, name: str) -> dict[str, str] | None:
-    """Return the list that a field names, by `id` or `id:version`; None if it is empty."""
+    """Return the list that a field names as `id` or `id:version`; None if the field is empty."""
     listed, _, version = form.text(name).partition(":")
     if not listed:
         return None
@@ -139,7 +139,7 @@ def share_of_percent(form: Posted, field: str, label: str, unit: str = "percent"
 
 
 def percent_of_share(text: str) -> str:
-    """Return a level as the form shows it, 0.05 as 5; other text unchanged."""
+    """Return a fraction as the form shows it, in percent (0.05 as 5); other text unchanged."""
     try:
         return f"{Decimal(text) * 100:f}".rstrip("0").rstrip(".") if "." in text else text
     except InvalidOperation:

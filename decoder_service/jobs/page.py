@@ -80,7 +80,7 @@ def post_job(visit: Visit, form: Form) -> Response:
 
 @dataclass(frozen=True)
 class Asked:
-    """The purpose of a form: an operation on a kind of metric. Raises RequestError."""
+    """The operation and metric kind of a form. Raises RequestError if they do not fit."""
 
     operation: str
     kind: str
@@ -99,9 +99,9 @@ class Asked:
 
 
 def known_metric(visit: Visit, name: str) -> dict[str, Any]:
-    """Return the current version of a metric as the collector lists it; empty if it does not.
+    """Return a metric's current version as the collector lists it; empty if it is not listed.
 
-    For a location, `name` is that of the whole."""
+    For a location, `name` is the declared name, without slot and level."""
     listed = sorted(visit.service.metrics.latest()[0], key=lambda row: str(row["name"]))
     mine = [row for row in listed if name in (row["name"], row["name"].partition("/")[0])]
     current = [row for row in mine if row["state"] == "current"]
@@ -128,7 +128,7 @@ def one(visit: Visit, job_id: str) -> Response:
 
 
 def said(spec: str, *names: str) -> str:
-    """Format a JSON specification, or parts of it, for people, without defaults."""
+    """Format a job's JSON specification, or only the named members, without default values."""
     job = JobSpec.model_validate_json(spec)
     options = job.options.model_dump(mode="json", exclude_none=True)
     parts = {"operation": job.operation, **job.model_dump(mode="json", exclude_defaults=True)}

@@ -115,7 +115,7 @@ class Jobs(Resources[JobRow]):
         return self.one(db, person, row.id)
 
     def cancel(self, person: Person, job_id: str) -> JobRow:
-        """End a queued job now or a running job soon; leave ended jobs. Raises as `get`."""
+        """End a queued job now, a running job soon; skip ended jobs. Raises the errors of `get`."""
         require(person, Act.ANALYZE)
         with self.database.writing() as db:
             self.one(db, person, job_id)
@@ -154,14 +154,14 @@ class Jobs(Resources[JobRow]):
 
 @dataclass(frozen=True, slots=True)
 class ResolvedSpec:
-    """A specification whose lists have version numbers."""
+    """A specification in which each list has a version number, with the lists' digests."""
 
     spec: JobSpec
     sha256: Mapping[str, str]  # The digests of the lists' contents, by member
 
     @property
     def digests(self) -> tuple[str | None, ...]:
-        """Digests of the lists' versions, as part of the digest of a specification."""
+        """Digests of the lists, candidates first (None without), for a specification's digest."""
         more = (self.sha256[name] for name in LISTS if name in self.sha256)
         return tuple(more) if "candidates" in self.sha256 else (None, *more)
 
@@ -228,7 +228,7 @@ def claim(db: Session, worker: str, token: str, lease: float) -> Hold | None:
 
 
 def _next() -> Any:
-    """Return a query for the id of the job to claim, which locks it."""
+    """Return a query that selects the id of the next job to claim, and locks its row."""
     other = aliased(JobRow)
     num_held = (
         select(func.count())
@@ -292,7 +292,7 @@ def _storable(text: str) -> str:
 
 
 def give_back(db: Session, hold: Hold) -> bool:
-    """Queue a job again without counting the attempt, because its worker is shutting down."""
+    """Queue a held job again, because its worker shuts down; the attempt does not count."""
     values = {"state": JobState.QUEUED, "attempt": JobRow.attempt - 1}
     return hold.change(db, JobState.RUNNING, **values, stage="", token=None, lease=None)
 
@@ -324,9 +324,9 @@ def free(
 
     Args:
         db: A writing transaction.
-        which: The condition for the jobs.
-        lost: The reason for jobs that have no attempt left.
-        cancelled: The reason for jobs that were cancelling.
+            which: The SQL condition that selects the jobs.
+            lost: The reason to store for jobs that have no attempt left.
+            cancelled: The reason to store for jobs that were cancelling.
     """
     freed: dict[str, Any] = {"token": None, "lease": None}
     over, total = freed | {"ended": now(db)}, 0

@@ -226,14 +226,14 @@ class Lists(Resources[ListRow]):
             return saved
 
     def share(self, person: Person, list_id: str, shared: bool) -> None:
-        """Share one's own list with other analysts, or stop sharing it. Raises as `get`."""
+        """Share one's own list with analysts, or stop sharing it. Raises the errors of `get`."""
         require(person, Act.ANALYZE)
         with self.database.writing() as db:
             self._own(db, person, list_id).visibility = SHARED if shared else PRIVATE
             self.access.note(db, person, "share-list", list=list_id, shared=shared)
 
     def delete(self, person: Person, list_id: str) -> None:
-        """Delete an own list and contents of no other list; results keep its digest.
+        """Delete one's own list and the contents that no other list has; results keep its digest.
 
         Raises the errors of `get`."""
         require(person, Act.ANALYZE)
@@ -269,7 +269,7 @@ class Lists(Resources[ListRow]):
 
 
 def load_content(db: Session, sha: str) -> bytes | None:
-    """Return the stored content with a digest: values, one per line."""
+    """Return the stored content whose SHA-256 is `sha`; None if it does not exist."""
     return db.scalar(select(list_contents.c.content).where(list_contents.c.sha256 == sha))
 
 
@@ -325,7 +325,7 @@ def delete_unused_aggregates(db: Session, before: float) -> int:
 
 
 def described(content: bytes | str, at: float) -> AggregateRow:
-    """Return the row of an aggregate file, with its bytes in the canonical form for digests.
+    """Return the table row for an aggregate file, whose text is rewritten in canonical form.
 
     Raises AggregateError, WireFormatError."""
     try:

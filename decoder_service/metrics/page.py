@@ -63,7 +63,7 @@ class ChartQuery(BaseModel):
         return list(dict.fromkeys(text for text in (*self.value, self.more.strip()) if text))
 
     def of(self, content: Mapping[str, Any]) -> ChartQuery:
-        """Return the query with values and days that a series has; by default, the largest."""
+        """Return the query limited to values of the series (or its largest), with explicit days."""
         names = values_by_share(content)
         values = [value for value in self.values if value in names] or names[:FIRST_LINES]
         first, last = str(self.first), str(self.last)
@@ -74,7 +74,7 @@ class ChartQuery(BaseModel):
         return self.model_copy(update=chosen)
 
     def address(self, path: str) -> str:
-        """Return the URL of this chart below a path."""
+        """Return the URL that shows this chart on the page at `path`."""
         ends = {} if self.days else {"from": self.first, "to": self.last}
         scale = "log" if self.scale == "log" else ""
         return address(path, value=self.value, days=self.days, **ends, scale=scale)

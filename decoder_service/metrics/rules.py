@@ -36,7 +36,7 @@ Ask = Callable[[], list[dict[str, Any]]]  # the collector's GET /v1/metrics
 
 
 def _check_day(text: str) -> str:
-    """Return a day if it is in canonical form: 2026-11-01, not 20261101 or 2026-W45-7."""
+    """Return a date's text if it is canonical: 2026-11-01, not 20261101 or 2026-W45-7."""
     day = date.fromisoformat(text)
     if day.year not in _YEARS or text != day.isoformat():
         raise ValueError("not a day")
@@ -131,7 +131,7 @@ class Metrics:
         return current, why if self._ask else NO_COLLECTOR
 
     def _counted(self, person: Person) -> dict[tuple[str, str], tuple[int, str | None]]:
-        """Return the number of visible results and their last day, by name and params_id."""
+        """Return, by (name, params_id), the number of visible results and their last day."""
         columns = (ResultRow.metric, ResultRow.params_id)
         statement = (
             select(*columns, func.count(), func.max(ResultRow.last_day))
@@ -185,7 +185,7 @@ def unknown_metric(name: str, others: list[str]) -> str:
 
 
 def days_held(version: Mapping[str, Any], last: date | None) -> str:
-    """Return a sentence on which days of a metric the collector has, and when they are served.
+    """Return the end of a sentence on a metric's closed days, and when more days are served.
 
     `version` is the collector's entry; `last` is the last day of the awaited window, if any."""
     waiting, closed = version["waiting"], version["closed_through"]

@@ -302,11 +302,11 @@ Row = TypeVar("Row", bound=Identified)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources(AuditedOperations, Generic[Row]):
-    """Operations on the rows of a table, of which each person may see a subset."""
+    """Operations on the rows of one table, each limited to the rows that the person may see."""
 
     model: ClassVar[type[Any]]  # The table's class
-    visible: ClassVar[Callable[[Person], ColumnElement[bool]]]  # The rows that a person may see
-    act: ClassVar[Act] = Act.ANALYZE  # The action that a role must allow
+    visible: ClassVar[Callable[[Person], ColumnElement[bool]]]  # SQL filter: rows a person may see
+    act: ClassVar[Act] = Act.ANALYZE  # The action that the person's role must allow
     order: ClassVar[tuple[Any, ...]]  # The order in which rows are listed
 
     def all(
@@ -316,7 +316,7 @@ class Resources(AuditedOperations, Generic[Row]):
         limit: int | None = 1000,
         offset: int = 0,
     ) -> list[Row]:
-        """Return the rows that match conditions and that a person may see. Raises RoleError."""
+        """Return a person's visible rows that match all conditions `which`. Raises RoleError."""
         require(person, self.act)
         statement = select(self.model).where(type(self).visible(person), *which)
         with self.database.reading() as db:

@@ -159,7 +159,7 @@ class Provider(StarletteOAuth2App):  # type: ignore[misc]
         return metadata
 
     async def fetch_jwk_set(self, force: bool = False) -> dict[str, Any]:
-        """Return the provider's keys, without those that cannot be imported (new kinds)."""
+        """Return the provider's keys, without keys of new kinds, which cannot be imported."""
         content = await super().fetch_jwk_set(force)
         return {"keys": [key for key in content["keys"] if _is_importable(key)]}
 
@@ -173,7 +173,7 @@ class Provider(StarletteOAuth2App):  # type: ignore[misc]
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Convert errors between service and provider to errors with a reason."""
+        """Convert errors of the exchange with the provider to the service's, with a reason."""
         try:
             yield
         except (AuthlibBaseError, JoseError) as error:
@@ -187,7 +187,7 @@ class Provider(StarletteOAuth2App):  # type: ignore[misc]
 
 
 def _basic(client: Any, _method: str, url: str, headers: Any, body: Any) -> tuple[str, Any, Any]:
-    """Authenticate as in RFC 6749, 2.3.1, with a form-encoded name and secret."""
+    """Add client authentication to a token request, as in RFC 6749, 2.3.1 (form-encoded)."""
     text = f"{quote_plus(client.client_id)}:{quote_plus(client.client_secret)}"
     headers["Authorization"] = f"Basic {b64encode(text.encode()).decode()}"
     return url, headers, body
@@ -255,7 +255,7 @@ def claimed_by_proxy(request: Request, settings: ServiceSettings) -> Claimed | N
 
 
 def _at(claims: Mapping[str, Any], path: str) -> Any:
-    """Return a claim by its name, or nested by dots; a full name with dots has precedence."""
+    """Return the claim at a path: a whole name (which may have dots), or names joined by dots."""
     value: Any = claims
     for part in [path] if path in claims else path.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None

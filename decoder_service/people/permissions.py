@@ -97,13 +97,13 @@ def own_rows(owner: InstrumentedAttribute[str]) -> Callable[[Person], ColumnElem
 
 
 def visible_results(person: Person) -> ColumnElement[bool]:
-    """Return a filter for released results and, for analysts, results of own or service jobs."""
+    """Return a filter for released results and, for analysts, those of own or service jobs."""
     jobs = _results_of(person.id, SERVICE_ID)
     return or_(ResultRow.released.is_(True), _for_analysts(person, jobs))
 
 
 def own_results(person: Person) -> ColumnElement[bool]:
-    """Return a filter for results that a person may release and check, from their own jobs.
+    """Return a filter for the results of a person's own jobs, which they may release.
 
     For admins, these are all results."""
     return _for_analysts(person, _results_of(person.id))
@@ -115,13 +115,13 @@ def _results_of(*people: str) -> ColumnElement[bool]:
 
 
 def visible_releases(person: Person) -> ColumnElement[bool]:
-    """Return a filter for approved releases and own proposals; for approvers, all releases."""
+    """Return a filter for approved releases and a person's proposals; approvers see all."""
     proposals = _for_analysts(person, ReleaseRow.proposer == person.id)
     return or_(ReleaseRow.state == ReleaseState.APPROVED, proposals)
 
 
 def visible_lists(person: Person) -> ColumnElement[bool]:
-    """Return a filter for own and shared lists: all for an admin, none for a viewer."""
+    """Return a filter for a person's own and shared lists; an admin sees all, a viewer none."""
     return _for_analysts(person, (ListRow.owner == person.id) | (ListRow.visibility == SHARED))
 
 
@@ -142,9 +142,9 @@ class Claimed:
 
 
 def check_room(db: Session, settings: ServiceSettings, person: str, *, given: bool = False) -> None:
-    """Raise QuotaError if a person's results reach the limit, so that no new job may start.
+    """Raise QuotaError if a person's stored results leave no room for another.
 
-    `given` is whether a result was just assigned to the person, and must fit. Until the transaction
+    `given` means that a result was just assigned to the person, and must fit. Until the transaction
     ends, no other transaction can assign a result to that person."""
     if given:
         owner = select(PersonRow.id).where(PersonRow.id == person)
@@ -162,7 +162,7 @@ def count_live(db: Session, owner: str) -> int:
 
 
 def result_bytes_of(db: Session, person: str) -> int:
-    """Return the bytes of a person's results, including those shared with others."""
+    """Return the stored bytes of all results that a person holds, also if others hold them, too."""
     sizes = select(func.sum(ResultRow.stored)).join(result_readers)
     return total(db, sizes.where(result_readers.c.person_id == person))
 
@@ -180,9 +180,9 @@ def aggregate_bytes_of(db: Session, person: str) -> int:
 
 
 def usage_of(db: Session, settings: ServiceSettings, person: Person) -> dict[str, dict[str, int]]:
-    """Return a person's stored bytes and live jobs (`held`), each with its limit (`most`).
+    """Return, for each stored quantity, what a person uses (`held`) and its limit (`most`).
 
-    The bytes are for results, lists and aggregates."""
+    The quantities are live jobs and the bytes of results, lists and aggregates."""
     most = settings.max_stored_bytes_of_person
     amounts = {
         "result_bytes": (result_bytes_of(db, person.id), settings.max_result_bytes_of_person),

@@ -53,7 +53,7 @@ class ReleaseView:
     row: ReleaseRow
     review: bool  # Whether the person sees how the release was made
     files: Sequence[Any]
-    stale: bool  # Whether it is proposed, but not built on all approved releases
+    stale: bool  # Whether it is proposed, but a related release was approved meanwhile
     sources: list[dict[str, Any]]  # The present state of its results
     proposer_holds: bool  # Whether the proposer still has access
 

@@ -201,7 +201,7 @@ def load_sources(
 
 
 def published_files() -> dict[str, tuple[str, ...]]:
-    """Return the files from which releases are made, by metric kind; other kinds are absent."""
+    """Return, by metric kind, the files from which releases are made; some kinds have none."""
     return {name: files for name in DECODERS if (files := decoder_of(name).published)}
 
 
@@ -226,16 +226,16 @@ def approved_before(db: Session, metrics: Sequence[str]) -> list[Files]:
 def source_states(
     db: Session, person: Person, rows: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return the results that a proposal names, each with `is_there`.
+    """Return a proposal's `rows` of results, each with `is_there`: whether the person sees it.
 
-    `is_there` is false if the person may not see the result, or if it was deleted or given up."""
+    It is false if the result is not visible to the person, was deleted or was given up."""
     named = ResultRow.id.in_([row["result"] for row in rows])
     visible_ids = set(db.scalars(select(ResultRow.id).where(visible_results(person), named)))
     return [{**row, "is_there": row["result"] in visible_ids} for row in rows]
 
 
 def is_stale(db: Session, row: ReleaseRow) -> bool:
-    """Return whether another release was approved that this release was not built on."""
+    """Return whether a related release was approved after this release was built."""
     _, count = last_approved(db, row.name)
     numbers = numbers_of(db, row.id)
     now = approved_numbers(db, numbers)
@@ -248,7 +248,7 @@ def sees_review(person: Person, row: ReleaseRow) -> bool:
 
 
 def stale(row: ReleaseRow) -> ConflictError:
-    """Return the error for a release that was not built on all approved releases."""
+    """Return the error for approving a release for which `is_stale` is true."""
     return ConflictError(
         "another release was approved after this one was built, so this one was not checked "
         "against it; reject this release, and have it proposed again",
@@ -344,7 +344,7 @@ def approved_numbers(db: Session, metrics: Iterable[str]) -> dict[str, int]:
 
 
 def numbers_of(db: Session, release_id: str) -> dict[str, int]:
-    """Return, for each metric, the number that a release would have among the approved releases."""
+    """Return, for each metric of a release, its position among the approved releases with it."""
     columns = release_metrics.c
     statement = select(columns.metric, columns.number).where(columns.release_id == release_id)
     return {str(metric): int(number) for metric, number in db.execute(statement)}

@@ -289,10 +289,10 @@ def _changes(visit: Visit, row: ResultRow) -> dict[str, Any]:
 
 
 def job_fields(before: ResultRow, after: ResultRow) -> list[tuple[str, str]]:
-    """Return the form fields of the job that compares the counts of two results.
+    """Return the form fields, as (name, value), of a job that compares two results' counts.
 
-    The fields are pairs of name and value, with the lists and options of the later result. Raises
-    RequestError if no job can compare the results."""
+    Lists and options are those of the later result. Raises RequestError if no job can compare
+    the results."""
     if before.kind != after.kind or "compare" not in decoder_of(after.kind).operations:
         raise RequestError(
             f"results of kinds {before.kind} and {after.kind}: compare two results of one kind, of "

@@ -51,7 +51,7 @@ def save_result(db: Session, row: ResultRow, files: Mapping[str, bytes]) -> None
 
 
 def let_read(db: Session, result_id: str, person: str) -> None:
-    """Let a person read a result."""
+    """Make a person a holder of a result, who may read it and whose limit it counts toward."""
     insert_once(db, result_readers, {"result_id": result_id, "person_id": person})
 
 
@@ -118,7 +118,7 @@ class FileTable:
     def all(
         self, db: Session, owner: str, names: Collection[str] | None = None
     ) -> dict[str, bytes]:
-        """Return all files, or the named files, of a result or release; deleted files are empty."""
+        """Return the bytes of all files, or of `names`, by name; deleted files are empty."""
         columns = self.table.c
         query = select(columns.name, columns.content).where(columns[self.owner] == owner)
         if names is not None:
@@ -145,7 +145,7 @@ class ResultView:
     row: ResultRow
     own: bool  # Whether the person's own job produced it, so that they may release it
     files: Sequence[Any]
-    later: ResultRow | None  # The visible result of a later version from the same inputs
+    later: ResultRow | None  # A visible result of the same inputs by a later decoder version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -138,7 +138,7 @@ class Schedules(Resources[ScheduleRow]):
         )
 
     def _spec(self, new: ScheduleChoices, metric: str, every: str, operation: Operation) -> JobSpec:
-        """Return the job that decodes each window, or raise RequestError."""
+        """Return the job specification for each window, without its days. Raises RequestError."""
         if self.jobs.settings.collector is None:
             raise RequestError("no collector is set up here; an operator sets `collector`")
         if operation == "series" and every not in list(Each):
@@ -174,7 +174,7 @@ class Schedules(Resources[ScheduleRow]):
             return row
 
     def delete(self, person: Person, schedule_id: str) -> None:
-        """Delete a schedule, its windows and its alarms, but not its results. Raises as `get`."""
+        """Delete a schedule, its windows and alarms, but no results. Raises the errors of `get`."""
         require(person, Act.ANALYZE)
         with self.database.writing() as db:
             if self.one(db, person, schedule_id).owner == SERVICE_ID:
@@ -242,7 +242,7 @@ def load_schedules(db: Session, which: ColumnElement[bool]) -> list[ScheduleRow]
 
 
 def add_values(db: Session, schedule_id: str, params_id: str, values: Collection[str]) -> list[str]:
-    """Store values as seen; return the values that were not seen before, in order."""
+    """Record values detected by a schedule; return those never recorded before, in order."""
     new = {sha256(value.encode("utf-8", "surrogatepass")).hexdigest(): value for value in values}
     columns, names = schedule_values.c, list(new)
     where = (columns.schedule_id == schedule_id) & (columns.params_id == params_id)

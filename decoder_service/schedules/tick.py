@@ -159,10 +159,10 @@ class ScheduleRunner(Operations):
     def _sealed(
         self, schedule: ScheduleRow, resolved: ResolvedSpec, versions: Sequence[dict[str, Any]]
     ) -> Iterator[Sealed]:
-        """Yield the windows of a schedule that are sealed and not stored.
+        """Yield the windows of a schedule that are sealed and not stored yet.
 
-        The window of a series replaces the previous one, if the previous one has ended and there
-        are new days. The previous result is shown until the new one exists."""
+        A series has one window: a new one replaces it once it has ended and there are new days.
+        Its result is shown until the new one exists."""
         assert self.collector is not None  # noqa: S101 (its list was read)
         with self.database.reading() as db:
             rows = load_windows(db, schedule.id)
@@ -258,7 +258,7 @@ class ScheduleRunner(Operations):
         return replace(window, state=state, result_id=result_id)
 
     def _again(self, schedule: ScheduleRow, window: WindowRow, job: JobRow) -> bool:
-        """Queue a failed job again after a pause; return False if it has finally ended."""
+        """Queue a failed job again after a pause; return False if its window must end."""
         tries = window.tries + 1
         if job.state in (JobState.DONE, JobState.CANCELLED) or tries >= TRIES:
             return False

@@ -82,7 +82,7 @@ def next_window(
     windows: Sequence[WindowRow],
     spec_digest: str,
 ) -> ScheduleStatus:
-    """Return whether the next window of the metric's current version is closed.
+    """Return whether a schedule can decode its next window, or what it waits for.
 
     Args:
         row: The schedule.
@@ -115,7 +115,7 @@ def next_window(
 
 
 def series_days(schedule: ScheduleRow, served: Mapping[str, str]) -> Days:
-    """Return the days of a series: at most `SERIES_DAYS`, up to the last sealed period's end."""
+    """Return a series' first and last day: about `SERIES_DAYS` up to the last whole period."""
     every, last = Every(schedule.every), date.fromisoformat(served["last_day"])
     if period_end(every, last) != last:
         last = period_start(every, last) - DAY
@@ -167,7 +167,7 @@ def sealed_windows(
 
 
 def load_windows(db: Session, schedule_id: str) -> list[WindowRow]:
-    """Load all windows of a schedule, by specification, version and first day."""
+    """Load a schedule's windows, sorted by specification, metric version and first day."""
     query = select(WindowRow).where(WindowRow.schedule_id == schedule_id)
     order = WindowRow.digest, WindowRow.params_id, WindowRow.first_day
     return list(db.scalars(query.order_by(*order)))
@@ -189,6 +189,6 @@ def delete_window(db: Session, row: WindowRow) -> bool:
 
 
 def change_window(db: Session, row: WindowRow, **values: Any) -> bool:
-    """End a waiting window or give it another job; return False if another process was first."""
+    """Change a waiting window's columns; return False if another process changed it first."""
     waits = (WindowRow.state == WindowState.WAITING) & (WindowRow.tries == row.tries)
     return changed(db, update(WindowRow).where(_is_window(row), waits).values(values)) == 1

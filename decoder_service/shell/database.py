@@ -95,7 +95,7 @@ def now(db: Session) -> float:
 
 
 def save(db: Session, row: Base) -> None:
-    """Insert a row at once. Raises IntegrityError, a ConflictError where the transaction ends."""
+    """Insert a row now. Raises IntegrityError, which `writing` turns into a ConflictError."""
     db.add(row)
     db.flush()
 
@@ -112,7 +112,7 @@ def visible_row(db: Session, model: type[Row], visible: ColumnElement[bool], row
 
 
 def matching(model: type[Base], **values: str | None) -> list[ColumnElement[bool]]:
-    """Return the conditions that columns equal the given nonempty values."""
+    """Return, for each nonempty value, the SQL condition that its column equals it."""
     return [getattr(model, name) == value for name, value in values.items() if value]
 
 
@@ -122,7 +122,7 @@ def changed(db: Session, statement: UpdateBase) -> int:
 
 
 def total(db: Session, statement: Select[Any]) -> int:
-    """Return the sum or number that a statement selects, 0 if there are no rows."""
+    """Return the integer (a sum or a number of rows) that a statement selects; 0 for NULL."""
     return int(db.execute(statement).scalar() or 0)
 
 
@@ -148,7 +148,7 @@ def text_of(seconds: float) -> str:
 
 
 def shown(row: object, names: str) -> dict[str, Any]:
-    """Return some properties of a row as JSON values; every float is formatted as a time.
+    """Return the named properties of a row for JSON; every float is a time, formatted as text.
 
     `names` are the properties, separated by spaces."""
     values = {name: getattr(row, name) for name in names.split()}

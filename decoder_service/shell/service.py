@@ -52,7 +52,7 @@ class DecoderService(AuditedOperations):
         return workers
 
     def try_to_write(self) -> None:
-        """Insert and delete a row of a result's size. Raises StorageError if the disk is full."""
+        """Insert and delete a row with a MiB of data. Raises StorageError if the disk is full."""
         self.database.try_to_write(list_contents, {"sha256": os.urandom(32).hex()}, "content")
 
     def tick(self) -> TickResult:

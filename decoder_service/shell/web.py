@@ -162,7 +162,7 @@ class PageVisit:
         return self.render(name, status, problem=problem, wrong=wrong, **context)
 
     def rows(self, resources: Resources[Any], page: int, *which: Any) -> dict[str, Any]:
-        """Return one page of a long list's rows, and whether there are more."""
+        """Return page `page` of the visible rows, for a template: `rows`, `more` and `page`."""
         rows = resources.all(self.person, *which, limit=PAGE + 1, offset=(page - 1) * PAGE)
         return {"rows": rows[:PAGE], "more": len(rows) > PAGE, "page": page}
 
@@ -191,12 +191,12 @@ def _features() -> tuple[str, ...]:
 
 
 def moment(seconds: float | None) -> str:
-    """Format a time for people, UTC."""
+    """Format seconds since 1970 as `YYYY-MM-DD HH:MM`, UTC; "" for None."""
     return "" if seconds is None else text_of(seconds)[:16].replace("T", " ")
 
 
 def address(path: str, **query: Any) -> str:
-    """Return a URL path of the service with the non-empty members of a query."""
+    """Return a path of the service as a URL, with a query of all non-empty members."""
     members = {name: value for name, value in query.items() if value not in (None, "", False)}
     return quote(path) + ("?" + urlencode(members, doseq=True) if members else "")
 
@@ -207,7 +207,7 @@ def redirect(path: str, **query: Any) -> RedirectResponse:
 
 
 def _whoever(request: Request, error: Exception) -> Person | None:
-    """Return the sender for the menu of an error's page, or None if unknown."""
+    """Return the signed-in person, for the menu of an error page; None if unknown."""
     try:
         return None if is_unreachable(error) else current_person(request)
     except RapporError:
@@ -226,7 +226,7 @@ def error_page(request: Request, error: Exception, person: Person | None = None)
 
 
 def unknown_page(request: Request) -> Response | None:
-    """Return the page for an unknown address, or None for a program, which opens no page."""
+    """Return the error page for an unknown address; None if a program, not a browser, asks."""
     program = request.url.path.startswith(("/v1/", ASSETS))
     if program or "text/html" not in request.headers.get("accept", ""):
         return None

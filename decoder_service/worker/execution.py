@@ -61,7 +61,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Keyed:
-    """The message that the counts have been read, with the key of the result.
+    """The message that a job has read its counts, with the key that identifies its result.
 
     The process then waits for `True` to continue."""
 
@@ -84,7 +84,7 @@ class TaskFinished:
 
 JobProgress = tuple[str, int, int]  # The message about progress: stage, done, total
 Groups = tuple[tuple[Aggregate, ...], ...]
-Proceed = Callable[[Keyed], bool]  # Whether no such result exists yet
+Proceed = Callable[[Keyed], bool]  # Returns whether the result must still be computed
 
 
 def execute(task: Task, progress: Progress, proceed: Proceed) -> TaskFinished | None:
@@ -161,7 +161,7 @@ def _question(task: Task) -> Question:
 
 
 def _meaning(spec: JobSpec, kind: KindDecoder) -> dict[str, Any]:
-    """Return the part of a specification that affects a result, except counts and lists."""
+    """Return the members of a specification that affect a result, except counts and lists."""
     members = kind.members & {"map", "crowd", "flows"}
     content: dict[str, Any] = spec.model_dump(
         mode="json", include={"operation", "options", "each", *members}
@@ -171,7 +171,7 @@ def _meaning(spec: JobSpec, kind: KindDecoder) -> dict[str, Any]:
 
 
 def _read_counts(task: Task, note: Note) -> Groups:
-    """Return the aggregates of each source in a specification, or of each window for a series."""
+    """Return a group of aggregates for each source; for a series, one for each of its windows."""
     spec, collector = task.spec, task.collector
     groups: list[list[Aggregate]] = []
     is_series = spec.operation == "series"
@@ -189,7 +189,7 @@ def _read_counts(task: Task, note: Note) -> Groups:
 
 
 def _keep_aggregates(task: Task, groups: Groups) -> list[list[str]]:
-    """Write the aggregates to files named by their digests, and return the digests."""
+    """Write each aggregate to a file named by its digest; return the digests by group."""
     folder = task.folder / "aggregates"
     folder.mkdir()
     shas = []
@@ -219,7 +219,7 @@ def run(task: Task, pipe: Connection, life: Connection) -> None:
 
 
 def _outcome(task: Task, pipe: Connection) -> TaskFinished | str | None:
-    """Run the job and return its outcome, or the reason if it fails."""
+    """Run a job; return what `execute` returns, or the reason as text if it fails."""
     sent_stage, at = "", 0.0  # The last stage that was sent, and the time
 
     def proceed(keyed: Keyed) -> bool:

@@ -92,16 +92,16 @@ class Running:
 
     @property
     def lost(self) -> str:
-        """Return why the process ended without an outcome and probably without a fault in the job.
+        """Return why the process died, if the cause is probably outside the job, which can rerun.
 
-        Returns "" if the process runs, has sent its outcome, or failed for a different reason."""
+        Returns "" if the process runs, has sent its outcome, or died for another reason."""
         if self.end or self.process.is_alive():
             return ""
         return _LOST.get(self.process.exitcode or 0, "")
 
     @property
     def outcome(self) -> End:
-        """Return the outcome of a job that is over."""
+        """Return the outcome of a job that is over: its message, or the reason if it sent none."""
         if self.end:
             return self.end[0]
         code = self.process.exitcode
@@ -292,7 +292,7 @@ def store_result(
 
 
 def give(db: Session, job: JobRow, result_id: str, settings: ServiceSettings) -> str:
-    """Assign an existing result to the owner of a job; return the result's id.
+    """Make the owner of a job a holder of an existing result; return the result's id.
 
     Raises QuotaError if that exceeds the owner's limit."""
     let_read(db, result_id, job.owner)

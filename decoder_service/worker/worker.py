@@ -40,7 +40,7 @@ _STRIKES = 5  # Database failures with one job, after which the job ends
 
 
 class _LostError(StorageError):
-    """The worker no longer holds the job, so nothing is stored."""
+    """An error that rolls back a transaction, because the worker no longer holds the job."""
 
 
 class Worker:
@@ -79,7 +79,7 @@ class Worker:
             self._log.info("worker_stopped")
 
     def _guarded(self, step: Callable[[], None]) -> None:
-        """Run a step; if the database fails, log it and close the jobs whose leases are over."""
+        """Run a step; if the database fails, log it and stop the jobs whose leases are over."""
         try:
             step()
         except StorageError as error:
@@ -202,7 +202,7 @@ class Worker:
     def _stored(
         self, db: Session, job: Running, outcome: TaskFinished | None
     ) -> tuple[JobState, str, str | None]:
-        """Return the state, reason and result of a completed job."""
+        """Store a job's result, if any; return the job's final state, its reason and result id."""
         keyed = job.keyed
         if keyed is None:
             return JobState.FAILED, "its process ended too early; this is a defect", None

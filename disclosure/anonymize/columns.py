@@ -189,7 +189,7 @@ class Rows:
         return len(self._parts[0])
 
     def take(self, index: Integers) -> Rows:
-        """Select rows by index."""
+        """Return the rows at these indices."""
         return Rows(
             self.columns,
             {name: codes[index] for name, codes in self.nodes.items()},
@@ -202,7 +202,7 @@ class Rows:
         return [*self.nodes.values(), *self.low.values(), *self.high.values()]
 
     def key(self, index: int) -> tuple[float, ...]:
-        """Return the codes of a row, which are equal for equal rows."""
+        """Return a row's codes and bounds as a tuple, equal only for equal rows."""
         return tuple(part[index].item() for part in self._parts)
 
     def distinct(self) -> tuple[Integers, Integers]:
@@ -213,7 +213,7 @@ class Rows:
         return np.unique(of_row, return_index=True)[1], of_row
 
     def fuse(self, place: int, other: int) -> None:
-        """Generalize a row so that it also covers a second row."""
+        """Generalize the row at `place` so that it also covers the row at `other`."""
         for name, codes in self.nodes.items():
             codes[place] = self.tree(name).fusions[codes[place], codes[other]]
         for name, low in self.low.items():

@@ -186,7 +186,7 @@ class _Greedy:
             self._merge(place, other)
 
     def _cheapest(self, place: int) -> tuple[int, float]:
-        """Return the class to merge with: by lowest cost, then classes below k, then the first."""
+        """Return the cheapest class to merge with (if tied, below k, then first) and the cost."""
         costs = self.costs.of(self.rows, self.counts, place)
         costs[self.counts == 0] = np.inf
         costs[place] = np.inf
@@ -221,7 +221,7 @@ class _Greedy:
         self.dead += 1
 
     def _compact(self, place: int) -> int:
-        """Drop empty places once they are a quarter; return the new index of `place`."""
+        """Remove empty classes once they are a quarter; return the new index of `place`."""
         if self.dead * 4 < len(self.counts):
             return place
         live = np.flatnonzero(self.counts)

@@ -138,7 +138,7 @@ def merge_until_diverse(model: CoClustering, k: int, column: str, rule: Diversit
 
 @dataclass
 class Search:
-    """The data shared by all candidate grids of a table, for the search for the cheapest grid."""
+    """The search for the cheapest grid, with the data that all candidate grids share."""
 
     recoded: Recoded
     most_groups: int = MAX_GROUPS
@@ -233,11 +233,11 @@ class Search:
         return Partition(rows, parts)
 
     def _by_parts(self, parts: Integers) -> csr_matrix:
-        """Return the pairs of each class of rows in each group of parts, (classes, J)."""
+        """Count the pairs of each class of rows in each group of parts, (classes, J)."""
         return csr_matrix(self.pairs @ _indicator(parts))
 
     def _by_rows(self, rows: Integers) -> csr_matrix:
-        """Return the pairs of each part in each group of rows, (parts, I)."""
+        """Count the pairs of each part in each group of rows, (parts, I)."""
         return csr_matrix(self.pairs.T @ _indicator(rows))
 
     def _grid(self, partition: Partition) -> tuple[Integers, tuple[Integers, Integers]]:

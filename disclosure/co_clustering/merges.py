@@ -201,7 +201,7 @@ class Agglomeration:
             self.changes[axis][:, first] = fresh
 
     def _pair_gain(self, line: Integers) -> Floats:
-        """Return [p, q]: the gain of one line of cells if its cells p and q are merged."""
+        """Return a matrix [p, q]: the gain if cells p and q of one line of cells are merged."""
         gains = self.cost.joint(line[:, None], line[None, :])
         np.fill_diagonal(gains, 0.0)
         return gains

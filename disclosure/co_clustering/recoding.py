@@ -269,7 +269,7 @@ def _number_text(number: float) -> str:
 
 
 def _values(column: Sequence[str], floor: int) -> Values:
-    """Return the values that reach the floor, and a part for the others."""
+    """Return the parts of a column: each value that reaches the floor, and all others."""
     counts = Counter(column)
     rarest = sorted(counts, key=lambda value: (counts[value], value))
     pooled, size = set[str](), 0

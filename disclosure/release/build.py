@@ -225,7 +225,7 @@ def _versions(releases: Iterable[Release]) -> list[TableVersion]:
 
 
 def _hidden_as(table: ReleasedTable, public: PublicTable, policy: ReleasePolicy) -> ReleasedTable:
-    """Return a draft table without the numbers that may not be shown."""
+    """Return a draft table with the suppressions that `public`, its protected form, has."""
     if table.reports is None:
         return table
     if public.reports is None:

@@ -123,7 +123,7 @@ class ReleasePolicy:
                 raise PolicyError(f"within.{shown(inner)}: a stratum cannot lie within itself")
 
     def check_stratum(self, table: str, name: str) -> None:
-        """Raise PolicyError if `table` is divided by a stratum that is not published."""
+        """Raise PolicyError if a stratum that divides `table` may not be published."""
         if name not in self.strata:
             raise PolicyError(
                 f"{table}: the policy does not publish the stratum {shown(name)}; it publishes "
@@ -159,7 +159,7 @@ class ReleasePolicy:
         return num_reports // self.reports_rounding * self.reports_rounding
 
     def stand_alone(self, detected: Booleans, low: Floats) -> Booleans:
-        """Return which cells of a table may be shown separately, in it and in rows of it, (n,).
+        """Return which cells may be shown separately in a table or its synthetic rows, (n,).
 
         Args:
             detected: Whether each cell is tested to be above zero, (n,).

@@ -118,7 +118,7 @@ class KeyedTable:
 
 @dataclass(frozen=True)
 class CellTable(KeyedTable):
-    """Decoded estimates before a policy is applied. Arrays are (n,), with shares of 1.
+    """Decoded estimates before a policy is applied. Arrays are (n,), shares are fractions of 1.
 
     Raises TableError, with the table, the cell and its numbers, if invalid. A rare string that is
     not shown is not listed, because its name alone may reveal something about a person."""
@@ -135,7 +135,7 @@ class CellTable(KeyedTable):
     max_correlation: float = 1.0  # Bound on the correlation of two estimates
     listed: bool = True  # Whether a cell that is not shown is listed with a symbol
     shapes: Mapping[str, Any] = field(default_factory=dict)  # GeoJSON geometries of cells
-    members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # Cells of a merged one
+    members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # Cells by merged cell
     unbiased: Floats | None = None  # Summable estimates if `estimate` is shrunken
 
     def __post_init__(self) -> None:
@@ -196,7 +196,7 @@ class CellTable(KeyedTable):
         self._check(good | ~may_be_shown, reason, self.estimate, error)
 
     def _check(self, good: Booleans, reason: str, *numbers: Floats) -> None:
-        """Raise TableError if a cell is invalid; `reason` is formatted with its numbers."""
+        """Raise TableError for the first cell that is not `good`; `reason` shows its `numbers`."""
         bad = np.flatnonzero(~good)
         if len(bad):
             first = int(bad[0])
@@ -235,7 +235,7 @@ class ReleasedTable(KeyedTable):
     shapes: Annotated[Mapping[str, Any], Field(exclude=True)] = field(default_factory=dict)
     # The members of each merged cell, if all cells are listed
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    held: Mapping[str, int] = field(default_factory=dict)  # Number of cells of a merged one
+    held: Mapping[str, int] = field(default_factory=dict)  # Number of cells in each merged cell
 
     def __post_init__(self) -> None:
         columns = (self.kinds, self.symbols, *(getattr(self, name) for name in NUMBERS))
@@ -254,7 +254,7 @@ class ReleasedTable(KeyedTable):
         return dict(zip(self.cells, rows, strict=True))
 
     def with_rows(self, rows: Mapping[str, Row], **changes: Any) -> "ReleasedTable":
-        """Return a copy of the table with these rows, and other changes."""
+        """Return a copy of the table with these rows (by cell), and with changed fields."""
         kinds, *numbers, symbols = zip(*rows.values(), strict=True) if rows else ((),) * 6
         columns: dict[str, Any] = {
             name: np.array(values, dtype=float)

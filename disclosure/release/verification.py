@@ -75,7 +75,7 @@ class _Manifest:
 @with_config(LENIENT)
 @dataclass(frozen=True)
 class _Memory:
-    """The day of issue of the later release, by digest of the earlier one."""
+    """By digest of a verified earlier release, the issue day of a release built on it."""
 
     version: Literal[1] = 1
     replaced: Mapping[str, str] = field(default_factory=dict)

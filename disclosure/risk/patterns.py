@@ -128,7 +128,7 @@ def potential_frequencies(
 ) -> tuple[Integers, int]:
     """Count the rows compatible with each candidate key: f(c_q), shape `patterns.sizes`.
 
-    The second result marks impossible keys, and is never the extreme."""
+    The second result marks impossible keys; no candidate's largest or smallest count equals it."""
     potential = np.zeros(patterns.sizes, dtype=np.int64)
     for columns, chosen in patterns.by_mask():
         shape = [size if p in columns else 1 for p, size in enumerate(patterns.sizes)]
@@ -179,7 +179,7 @@ def sparse_frequencies(patterns: Patterns, rules: list[Combination], *, largest:
 
 
 def _rules_left(rules: list[Combination], code: Integers) -> list[Combination]:
-    """Restrict the combinations to the missing columns, by their position among these."""
+    """Return the combinations that a row may complete, by positions among missing columns."""
     position = {column: i for i, column in enumerate(np.flatnonzero(code == MISSING).tolist())}
     return [
         {position[column]: value for column, value in rule.items() if column in position}

@@ -90,7 +90,7 @@ def link_records(original: Table, published: Table) -> float:
 
 @dataclass(frozen=True)
 class Measure:
-    """One measured number."""
+    """One number that compares two tables, with its name and how to read it."""
 
     name: str  # What is measured
     column: str  # A column, or "all"

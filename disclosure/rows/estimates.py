@@ -84,7 +84,7 @@ class DecodedCells:
         return self.group_reports
 
     def without_small(self, alone: Booleans) -> DecodedCells:
-        """Pool the cells that may not be shown separately.
+        """Return the estimates, in which cells that may not be shown separately are pooled.
 
         The pool is one cell with `*` in every column, or one cell per group, which keeps its first
         column. Rows must not show what a release suppresses. A single small cell would only be

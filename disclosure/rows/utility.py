@@ -106,7 +106,7 @@ def counting_query_error(
 def _values(
     original: Table, published: Table, numeric: Collection[str]
 ) -> dict[str, tuple[Floats, Floats]]:
-    """For each column, return its values if it is numeric, or else its codes."""
+    """Return, for each column, both tables' numbers if it is numeric, or else their codes."""
     first, second = encode_alike(original, published)
     values = {}
     for index, name in enumerate(original):

@@ -36,7 +36,7 @@ ODD_VALUES = ("", "x" * 400, "\u96ea \u2603")
 
 
 class Memory:
-    """The expected ledger of one metric, which begins with the fallback, or with all values."""
+    """The ledger that a device must have; it begins with the fallback, or with all values."""
 
     def __init__(self, metric: Metric, cohort: int) -> None:
         self._metric, self._cohort = metric, cohort
@@ -45,7 +45,7 @@ class Memory:
         self._held = {metric.value_bits(value, cohort) for value in values}
 
     def answer(self, value: object) -> tuple[int, str]:
-        """Return B of the answer to a value, and the kind of answer.
+        """Record a value; return the bits B that the device must answer, and the kind of answer.
 
         The kind is `value`, `fallback`, `no_data` or `other`.
         """
@@ -92,7 +92,7 @@ def nearly_clear(metric: Metric) -> Metric:
 
 
 class Lived(NamedTuple):
-    """The report counts of devices with random values, compared with the expected reports."""
+    """The numbers of reports that devices with random values sent as expected, or otherwise."""
 
     another: int  # reports with an unexpected answer
     missing: int
@@ -138,7 +138,7 @@ def answer_checks(source: ClientSource, metric: Metric, devices: int) -> Iterato
 
 
 def _live(source: ClientSource, metric: Metric, devices: int) -> Lived:
-    """Let devices record one metric, and compare each report with the required one."""
+    """Let devices record random values of a metric, and compare their reports with the required."""
     draw = Random(os.urandom(16))
     pool = _pool(metric, draw)
     end = period_number(metric.period, day_of(metric.expires))
@@ -189,7 +189,7 @@ def _compared(metric: Metric, steps: list[tuple[Step, ...]], rows: list[list[See
 
 
 def _noise_of(metric: Metric, kind: str, pairs: list[tuple[bytes, int]]) -> Check:
-    """Check the noise in one report per device, for one kind of answer, by set and clear bits."""
+    """Check the noise on the set bits and on the clear bits of B, for one kind of answer."""
     params = metric.params
     shown = permanent_table([int.from_bytes(bits, "little") for bits, _ in pairs], params.num_bits)
     held = permanent_table([answer for _, answer in pairs], params.num_bits)

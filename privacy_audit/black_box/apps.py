@@ -157,7 +157,7 @@ def _of_withdrawals(devices: list[AppDevice]) -> Iterator[Check]:
 
 
 def _runs(data: bytes) -> set[bytes]:
-    """Return all byte sequences that may be random: few equal bytes, no text, no zeros."""
+    """Return the byte sequences that may be random: few repeated bytes, no text, no zeros."""
     runs = {data[start : start + RUN] for start in range(len(data) - RUN + 1)}
     return {
         run for run in runs
@@ -200,10 +200,10 @@ def _alike(first: Sequence[bytes], second: Sequence[bytes], when: str) -> Iterat
 
 
 def most_distinct(left: Sequence[bytes], right: Sequence[bytes], length: int) -> tuple[float, str]:
-    """Return the corrected p-value and place of the byte sequence that best separates two groups.
+    """Return the p-value of the byte sequence that best separates two groups, and a description.
 
-    It uses the hypergeometric law for the devices whose files contain a sequence, over all
-    sequences in enough files to reveal anything.
+    The number of files with the sequence is hypergeometric. The p-value is corrected for all
+    sequences that are in as many files.
     """
     runs = [_numbered_runs(data, length) for data in (*left, *right)]
     values, first = np.unique(np.concatenate(runs), return_inverse=True)

@@ -42,7 +42,7 @@ class Attack:
     """An attack that was chosen on the training trials."""
 
     name: str  # one of ATTACKS
-    side: Side  # the worlds that the attack guesses
+    side: Side  # the worlds that the attack may guess; otherwise it abstains
     threshold: float  # the threshold for the absolute score
 
 
@@ -54,7 +54,7 @@ class AttackResult:
     trials: int  # the number of trials
     guesses: int  # the number of guesses
     right: int  # the number of right guesses
-    bound: float  # the lower bound in nats
+    bound: float  # the lower bound on epsilon in nats
     reached: float  # the point estimate of epsilon: the log odds of right guesses
     p_value: float  # the p-value of the claim
     # The epsilon that this many guesses could distinguish from the claim with probability `POWER`;
@@ -95,12 +95,12 @@ def _chosen(
     scale: float,
     min_right: int,
 ) -> Attack:
-    """Return the attack, side and threshold with the best expected bound.
+    """Return the attack, side and threshold that should prove the highest epsilon.
 
     Args:
         scores: The scores by attack.
-        correct: Whether the guess of each trial is right, or how likely that is.
-        level: The level of the bound.
+            correct: By attack, whether (or with which probability) each trial's guess is right.
+            level: The significance level of the bound on epsilon.
         scale: The number of evaluation trials per training trial.
         min_right: The minimum number of right guesses for a threshold to be considered.
     """
@@ -126,7 +126,7 @@ def _chosen(
 def _judged(
     chosen: Attack, score: Floats, world: Integers, claim: float, level: float
 ) -> AttackResult:
-    """Return one of two evaluations, at half of the level, so that its p-value is doubled."""
+    """Evaluate a chosen attack at half of the level, with a doubled p-value: one of two tests."""
     mask = _guessable(score, chosen.side) & (np.abs(score) >= chosen.threshold)
     guesses, right = int(mask.sum()), int(((score > 0) == (world == 0))[mask].sum())
     reached = max(0.0, math.log((right + 0.5) / (guesses - right + 0.5))) if guesses else 0.0
@@ -137,7 +137,7 @@ def _judged(
 
 
 def _scores(table: NDArray[np.float32], world: Integers, cut: int) -> dict[str, Floats]:
-    """Return each attack's scores, positive for world 0; fit the classifier before `cut`."""
+    """Return each attack's scores, positive for world 0; the trials before `cut` are training."""
     scores = {
         ATTACKS[0]: np.asarray(table[:, LIKELIHOOD], dtype=np.float64),
         ATTACKS[1]: np.asarray(table[:, AVERAGE], dtype=np.float64),
@@ -165,7 +165,7 @@ def _ends(size: Floats) -> Integers:
 
 
 class Trials(NamedTuple):
-    """The features for the attacks and the sums for the noise tests, without any reports."""
+    """The features and noise sums of n trials, which replace their reports."""
 
     features: NDArray[np.float32]  # shape (n, number)
     world: Integers  # shape (n,)

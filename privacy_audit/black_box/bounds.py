@@ -16,7 +16,7 @@ HIGHEST = 30.0  # nats: no feasible number of trials can prove a larger bound
 
 
 def lower_bound(right: int, guesses: int, level: float) -> float:
-    """Return a lower bound of epsilon, in nats, that is wrong with probability at most `level`.
+    """Return a lower bound on epsilon, in nats, that is wrong with probability at most `level`.
 
     It is 0 or more.
     """
@@ -56,7 +56,7 @@ def detectable(guesses: int, claim: float, level: float) -> float:
 
 
 def two_sided(count: np.ndarray, total: np.ndarray, chance: np.ndarray | float) -> np.ndarray:
-    """Return exact two-sided p-values of counts: twice the smaller tail; 1 for no counts."""
+    """Return exact two-sided p-values of `count` in `total` trials: twice the smaller tail."""
     count = np.asarray(count, dtype=np.int64)  # signed, because unsigned 0 - 1 would overflow
     below = stats.binom.cdf(count, total, chance)
     above = stats.binom.sf(count - 1, total, chance)

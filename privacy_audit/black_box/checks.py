@@ -25,14 +25,14 @@ Smallest = Callable[[float], str]  # maps a level to the smallest detected fault
 
 
 def all_of(what: str) -> Smallest:
-    """Return the power of a check that covers all cases, so that it detects any fault."""
+    """Return `what` as the smallest detected fault at every level, for a check of all cases."""
     return lambda _: what
 
 
 def one_of(number: float, what: str, chance: float = 0.0) -> Smallest:
-    """Return the power of a check that counts faults among `number` observations.
+    """Return the smallest fault of a check that counts faults among `number` observations.
 
-    Honest observations look faulty with probability `chance`. If `number` is 0, none is detected.
+    Honest observations look faulty with probability `chance`. For `number` 0 the text is "".
     """
 
     def text(level: float) -> str:
@@ -43,24 +43,24 @@ def one_of(number: float, what: str, chance: float = 0.0) -> Smallest:
 
 
 def shifted(spread: float, what: str, among: int = 1) -> Smallest:
-    """Return the power to detect a shifted mean with this standard error, worst of `among`."""
+    """Return the smallest detected shift of one of `among` means with standard error `spread`."""
     return lambda level: f"{shift(float(spread), level / among):.2g} {what}"
 
 
 def chance_off(chance: float, number: float, what: str = "of a chance", among: int = 1) -> Smallest:
-    """Return the power of a test of a probability over `number` observations; none if 0."""
+    """Return the smallest detected error of a probability tested on `number` observations."""
     if number < 1:
         return all_of("")
     return shifted(math.sqrt(chance * (1 - chance) / number), what, among)
 
 
 def bits_off(chance: float, totals: NDArray[Any], tests: int) -> Smallest:
-    """Return the power of a test of all bits together and of each alone.
+    """Return the smallest detected errors of a bit's probability: of all bits, and of one bit.
 
     Args:
         chance: The probability that a bit is 1.
         totals: The number of observations of each bit.
-        tests: The number of such tests, of which the worst counts.
+            tests: The number of such tests, for which the level is corrected.
     """
     used = totals[totals > 0]
     if not len(used):
@@ -71,7 +71,7 @@ def bits_off(chance: float, totals: NDArray[Any], tests: int) -> Smallest:
 
 
 def correlated(number: float, among: int = 1) -> Smallest:
-    """Return the power of a test of a correlation over `number` pairs; none if 0."""
+    """Return the smallest correlation that a test of `number` pairs detects."""
     return shifted(1 / math.sqrt(number), "of correlation", among) if number >= 1 else all_of("")
 
 
@@ -97,7 +97,7 @@ def share(number: int, chance: float, level: float) -> float:
 
 @dataclass(frozen=True)
 class Check:
-    """A claim about one metric, with the evidence against it."""
+    """A tested claim about a metric or the client, with the evidence against it."""
 
     metric: str  # the name, or "" if the claim is about the client
     what: str  # the claim, as text
@@ -105,7 +105,7 @@ class Check:
     method: Method  # `attack` (lower bound of epsilon), `test` (two-sided), or `exact`
     p_value: float  # 0 or 1 if `exact`
     found: str  # the finding, as text
-    smallest: Smallest | None = None  # the smallest fault that is detected
+    smallest: Smallest | None = None  # the smallest detected fault, except for attacks
     claim: float | None = None  # nats, for attacks
     attack: AttackResult | None = None  # the result of an attack
 

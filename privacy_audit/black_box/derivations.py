@@ -34,7 +34,7 @@ Asked = list[tuple[bytes, Value]]
 
 
 def derivation_checks(source: ClientSource, metric: Metric, devices: int) -> Iterator[Check]:
-    """Yield the checks of cohorts and both rounds, with the same questions to several processes.
+    """Yield the checks of cohorts, bits and both rounds, whose values several processes derive.
 
     Args:
         source: The client.
@@ -76,10 +76,10 @@ def derivation_checks(source: ClientSource, metric: Metric, devices: int) -> Ite
 
 
 def _twins(parts: tuple[Metric, ...]) -> tuple[MetricsFile, str, MetricsFile]:
-    """Return the metric and a twin with another name, the twin's name, and a changed metric.
+    """Return a file with the metric and a twin, the twin's name, and a file with other noise.
 
-    The changed metric has other chances. `parts` are the sub-metrics of one declared name; the name
-    is the twin of the first.
+    The twin differs only in its name. `parts` are the sub-metrics of one declared name; the
+    returned name is that of the first one's twin.
     """
     single = [
         part if part.location or part.details is not None else part.replace(max_reports=None)
@@ -92,7 +92,7 @@ def _twins(parts: tuple[Metric, ...]) -> tuple[MetricsFile, str, MetricsFile]:
 
 
 def _other(params: RapporParams) -> TwoRoundMechanism:
-    """Return a second round with one changed threshold, and therefore a different params_id."""
+    """Return the mechanism with a second round changed by 2**-16, so that params_id differs."""
     m = params.mechanism
     if params.scheme.symbols:
         return m.replace(p2=m.p2 - params.num_bits + 1, q2=m.q2 + 1)
@@ -102,7 +102,7 @@ def _other(params: RapporParams) -> TwoRoundMechanism:
 def _checks(
     metric: Metric, first: list[Derived], others: dict[str, list[Derived]]
 ) -> Iterator[Check]:
-    """Yield the checks of derivations; `others` are for the same devices, by the difference."""
+    """Yield the checks of derivations; `others` are by what differs from `first`, if anything."""
     name, params, total = metric.name, metric.params, len(first)
     changed = sum(a != b for a, b in zip(first, others["again"], strict=True))
     what = "cohort and permanent response are the same in another process"
@@ -129,9 +129,9 @@ def _checks(
 
 
 def _encoded(metric: Metric, pairs: Asked, derived: list[Derived]) -> Check:
-    """Check the bits of values, which must depend on nothing but the cohort.
+    """Check the bits B of values, which must depend on the cohort, not on the device.
 
-    They are public, except that a device shifts the threshold of a number within its stratum.
+    A device's secret only shifts the threshold of a number within its stratum.
     """
     bits_of = metric.params.scheme.jittered_bits
     wrong = [
@@ -196,7 +196,7 @@ def _second_round(metric: Metric, first: list[Derived], reports: list[bytes]) ->
 def round_test(
     params: RapporParams, after: Masks, before: Masks, chances: tuple[float, float]
 ) -> tuple[float, str]:
-    """Return the p-value and text for a test of P(1 shown | bit) in a round, for bits 1 and 0."""
+    """Test a round's P(1 after | bit before) for bits 1 and 0; return p-value and finding."""
     p_values, findings = [], []
     for chance, mask, total, ones in by_bit(params, after, before, chances):
         each = mask.sum(axis=0)

@@ -30,7 +30,7 @@ FOUND = 3.0  # the expected equal pairs from a fault that is detected with proba
 
 
 def left_out(metric: Metric) -> str:
-    """Return why a metric's reports are not compared with each other; "" if they are."""
+    """Return why equal reports of a metric prove nothing, so they are not checked; else ""."""
     m = metric.params.mechanism
     if metric.params.scheme.symbols or metric.params.num_bits < MIN_ENTROPY:
         return (
@@ -40,7 +40,7 @@ def left_out(metric: Metric) -> str:
 
 
 def freshness_checks(source: ClientSource, metric: Metric, reports: int) -> Iterator[Check]:
-    """Check how many reports or pieces are equal; `reports` is the number for one opened device."""
+    """Check how many of a device's reports are equal, in `reports` reports and after reopening."""
     value = disjoint(metric, values_of(metric))[0]
     secret = os.urandom(32)
     event = Event(metric.name, start_days(metric, 1)[0], value)
@@ -57,7 +57,7 @@ def freshness_checks(source: ClientSource, metric: Metric, reports: int) -> Iter
 
 
 def _equal(metric: Metric, permanent: int, lives: list[list[SeenReport]], how: str) -> Check:
-    """Check pairs of equal pieces, for the piece with the smallest p-value; `permanent` is B'."""
+    """Check the number of equal pairs for each piece of the reports; `permanent` is B'."""
     width, n = metric.params.report_bytes, sum(map(len, lives))
     raw = np.frombuffer(b"".join(r.bits for some in lives for r in some), dtype=np.uint8)
     table = raw.reshape(n, width)
@@ -86,11 +86,11 @@ def _equal(metric: Metric, permanent: int, lives: list[list[SeenReport]], how: s
 
 
 def at_least(pairs_equal: int, number: int, alike: float, triples: float) -> float:
-    """Return P(at least this many equal pairs), by a negative binomial law.
+    """Return P(`pairs_equal` or more equal pairs among `number` reports).
 
-    The law has the exact mean and variance. If some reports are more likely than others, the pairs
-    of one report are dependent, and a Poisson law would reject honest clients. `alike` and
-    `triples` are the probabilities that two and that three reports are equal.
+    The law is negative binomial, with the exact mean and variance. If some reports are more likely
+    than others, the pairs of one report are dependent, and a Poisson law would reject honest
+    clients. `alike` and `triples` are the probabilities that two and that three reports are equal.
     """
     pairs = number * (number - 1) / 2
     mean = pairs * alike
@@ -103,7 +103,7 @@ def at_least(pairs_equal: int, number: int, alike: float, triples: float) -> flo
 
 
 def chance_alike(metric: Metric, permanent: int, start: int, end: int, reports: int = 2) -> float:
-    """Return the probability that these bits are equal in all reports; `permanent` is B'."""
+    """Return the probability that bits `start` to `end` agree in `reports` reports of B'."""
     (_, _, p2, q2), times = metric.params.mechanism.rates, reports
     places = range(start, min(end, metric.params.num_bits))
     ones = sum(permanent >> place & 1 for place in places)

@@ -26,7 +26,7 @@ CERTAIN = 1e-7  # a bound below the level of every test
 
 
 def noise_checks(metric: str, params: RapporParams, sums: NoiseSums, part: str) -> Iterator[Check]:
-    """Yield all noise tests of one kind of trials."""
+    """Yield all noise tests for the sums from single reports, or from series of reports."""
     if "ones" in sums.sums:
         yield _ones(metric, params, sums.sums["ones"], part)
     if sums.reports > 1:
@@ -52,7 +52,7 @@ def noise_checks(metric: str, params: RapporParams, sums: NoiseSums, part: str) 
 
 
 def _bits(metric: str, what: str, counts: Floats, chance: float, part: str) -> Check:
-    """Check the worst bit (corrected for the number of bits) and all bits together."""
+    """Check P(1) of all bits together and of the worst bit, corrected for their number."""
     ones, total = counts
     used = total > 0
     each = bounds.two_sided(ones[used], total[used], chance)
@@ -108,7 +108,7 @@ def _smallest_bare(params: RapporParams, counts: Floats) -> Smallest:
 
 
 def _pairs(metric: str, sums: NoiseSums, largest: float, part: str) -> Check:
-    """Check the two bits whose noise depends most on each other; `largest` bounds a product."""
+    """Check the two bits with the most dependent noise; `largest` bounds a product of residuals."""
     products, variances = sums.sums["products"], sums.sums["variances"]
     z = products / np.sqrt(np.maximum(variances, _CELLS))
     upper = np.triu_indices(len(z), 1)
@@ -124,7 +124,7 @@ def _pairs(metric: str, sums: NoiseSums, largest: float, part: str) -> Check:
 
 
 def _symbols(metric: str, params: RapporParams, counts: Floats, part: str) -> Check:
-    """Check that the device's symbol is as frequent as declared, others equally frequent."""
+    """Check that reports show the device's symbol as often as declared, others equally often."""
     same, other = chances(params, permanent=False)
     expected = np.array([same] + [other] * (params.num_bits - 1))
     p_value = chi_square(counts, expected * counts.sum())

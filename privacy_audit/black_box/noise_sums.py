@@ -21,7 +21,7 @@ Masks = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class NoiseSums:
-    """The sums for the noise tests, by name, to be added over chunks.
+    """The sums for the noise tests, by name; `+` combines those of two chunks of trials.
 
     `reports` is the number of reports per device.
     """
@@ -46,9 +46,9 @@ def noise_sums(params: RapporParams, trials: Observations) -> NoiseSums:
 
 
 def _of_reports(params: RapporParams, single: Masks, masks: Masks) -> dict[str, Floats]:
-    """Return how often each bit was shown, and products of residuals between bits and neighbors.
+    """Return counts of each bit, and sums of products of residuals of two bits or two devices.
 
-    Neighbors are successive devices.
+    `neighbors` are the products over successive devices.
     """
     residual, spread = residuals(params, single, masks, permanent=False)
     neighbors = (residual[1:] * residual[:-1]).sum()
@@ -74,7 +74,7 @@ def _of_reports(params: RapporParams, single: Masks, masks: Masks) -> dict[str, 
 
 
 def _ones(params: RapporParams, reports: Masks, masks: Masks) -> dict[str, Floats]:
-    """Return the number of reports with each number of ones, by set bits: (h + 1, k + 1)."""
+    """Count the reports by the number of set bits of B and of ones shown: (h + 1, k + 1)."""
     if params.num_bits < MIN_BITS or params.scheme.symbols:
         return {}
     wide = params.num_bits + 1
@@ -102,7 +102,7 @@ def residuals(
 
 
 def chances(params: RapporParams, *, permanent: bool) -> tuple[float, float]:
-    """Return P(1) for a set bit of B and for a clear bit of B."""
+    """Return P(1 in B') if `permanent`, else P(1 in S), for a set and for a clear bit of B."""
     p1, q1, p2, q2 = params.mechanism.rates
     if permanent:
         return p1, q1
@@ -129,9 +129,9 @@ def product_test(
 
 
 def largest_product(params: RapporParams, *, permanent: bool) -> float:
-    """Return the maximum of an independent term in the sum of `product_test`.
+    """Return the maximum of one independent term of the sum in `product_test`.
 
-    A term is a bit or, for symbols, a report, whose residuals have a norm below the root of 2.
+    A term is from one bit or, for symbols, one report (residuals of norm below the root of 2).
     `permanent` selects permanent responses; otherwise reports.
     """
     if params.scheme.symbols:
@@ -209,10 +209,10 @@ def permanent_table(bits: list[int], num_bits: int) -> Masks:
 def by_bit(
     params: RapporParams, bits: Masks, before: Masks, chances: tuple[float, float]
 ) -> Iterator[tuple[float, NDArray[np.bool_], int, int]]:
-    """Yield, for bits that are 1 and then for bits that are 0, how often 1 was shown.
+    """Yield how often `bits` are 1 where `before` is 1, and then where `before` is 0.
 
-    Each item is the chance that 1 is shown, the mask of these bits (n, k), their number, and how
-    often 1 was shown. For symbols, 0 follows from 1.
+    Each item is the declared chance, the mask of these bits (n, k), their number, and how many
+    are 1. Symbols have only the first item, from which the second follows.
     """
     for bit, chance in zip((1, 0), chances, strict=True):
         if bit or not params.scheme.symbols:

@@ -23,7 +23,7 @@ class Observations:
     """The watched reports of n trials of one scenario."""
 
     reports: Bits  # (n, t, k); rows of zeros if fewer than t arrived
-    number: Integers  # (n,): the number of reports
+    number: Integers  # (n,): the number of all reports, watched or not
     masks: Bits  # (3, n, k): the bits of the scenario's three values in the trial's cohort
     cohorts: Integers  # (n,): the cohort of the last report, -1 if none arrived
     world: Integers  # (n,): 0 or 1
@@ -33,7 +33,7 @@ class Observations:
 def observe(
     file: MetricsFile, scenario: Scenario, world: Integers, lives: list[list[SeenReport]]
 ) -> Observations:
-    """Convert the reports of trials into arrays."""
+    """Convert the last reports of n trials into arrays; `lives` are the reports of each trial."""
     metric = file.metrics[scenario.metric]
     n, t, k = len(lives), scenario.watched, metric.params.num_bits
     width = metric.params.report_bytes
@@ -99,7 +99,7 @@ def shown_counts(reports: Bits) -> Integers:
 
 
 def _sum_over(mask: Bits, table: NDArray[Any]) -> Floats:
-    """Return the sum of each row of `table` over the few places in `mask`; both are (n, k)."""
+    """Return, for each row, the sum of `table` where `mask` is 1, (n,); both are (n, k)."""
     rows, places = np.nonzero(mask)
     return np.asarray(np.bincount(rows, table[rows, places], len(mask)), dtype=np.float64)
 
@@ -125,7 +125,7 @@ def log_likelihood_ratio(
 
 
 def bit_evidence(params: RapporParams, reports: int) -> Floats:
-    """Return the log likelihood ratio of a set and a clear Bloom bit, by its number of ones."""
+    """Return the log likelihood ratio of a set and a clear bit of B, for 0 to `reports` ones."""
     p1, q1, p2, q2 = params.mechanism.rates
     ones = np.arange(reports + 1)
     show = [ones * ln(p) + (reports - ones) * ln(1 - p) for p in (p2, q2)]

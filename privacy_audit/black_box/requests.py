@@ -83,7 +83,7 @@ def request_checks(
 
 
 def _ids_of_one_device(table: np.ndarray, owners: np.ndarray, part: str) -> Check:
-    """Check for bytes that a device's successive ids share, at one place or in steps."""
+    """Check that no difference between the same bytes of successive ids is too frequent."""
     same = owners[1:] == owners[:-1]
     pairs = table[1:][same], table[:-1][same]
     steps = (pairs[0].astype(int) - pairs[1].astype(int)) % 256

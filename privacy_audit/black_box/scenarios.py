@@ -39,15 +39,15 @@ ODD = (
 
 @dataclass(frozen=True)
 class Scenario:
-    """Two possible histories (worlds) with one metric, and the claim on distinguishing them."""
+    """Two possible histories (worlds) of a device, and how well reports may separate them."""
 
     name: str
     metric: str
     part: Part  # the mechanism alone, or a device with its ledger
     worlds: tuple[tuple[Step, ...], tuple[Step, ...]]  # the values and days of recordings
-    watched: int  # the attack uses this number of last reports
-    values: tuple[Value, Value, Value]  # of the two worlds, and one that must not show
-    claim: float  # nats
+    watched: int  # the number of last reports that the attack uses
+    values: tuple[Value, Value, Value]  # recorded in world 0, in world 1, and in neither
+    claim: float  # the epsilon, in nats, that reports of the two worlds must not exceed
     expected: int  # the number of reports of a device
     noise: bool = False  # whether its reports are also used in noise tests
     together: int = 1  # the maximum number of reports between two openings of a device
@@ -55,7 +55,7 @@ class Scenario:
 
 
 def why_not(metric: Metric) -> str:
-    """Return why no scenario fits the metric; "" if any does."""
+    """Return why no attack scenario exists for the metric; "" if there is one."""
     if metric.location is not None and metric.location.pairs:
         return "there are no attacks on trips"
     return ""
@@ -174,7 +174,7 @@ def _ledger(metric: Metric, pair: tuple[Value, Value]) -> Scenario:
 
 
 def _past_cap(metric: Metric, pool: tuple[Value, ...]) -> Iterator[Scenario]:
-    """Yield scenarios at the cap, beyond which values look alike and the fallback is noisy."""
+    """Yield scenarios at the cap: two values beyond it, and the last value against the fallback."""
     full, one_left = fillers(metric, pool, 0), fillers(metric, pool, 1)
     if full is None or one_left is None:
         return
@@ -196,7 +196,7 @@ def _past_cap(metric: Metric, pool: tuple[Value, ...]) -> Iterator[Scenario]:
 
 
 def fillers(metric: Metric, pool: tuple[Value, ...], spare: int) -> list[Value] | None:
-    """Return values that fill the cap except for `spare` places; None if it cannot be reached."""
+    """Return values that fill the cap but for `spare` places; None if no scenario can do so."""
     if metric.fallback is None:
         return None
     if metric.num_values is not None and not metric.params.scheme.own_bits:
@@ -212,7 +212,7 @@ def fillers(metric: Metric, pool: tuple[Value, ...], spare: int) -> list[Value] 
 
 
 def past_cap(metric: Metric, pool: tuple[Value, ...], recorded: list[Value]) -> tuple[Value, ...]:
-    """Return values of a pool without a place in the cap after `recorded`, even by equal bits."""
+    """Return a pool's values whose bits differ from recorded and reserved values in all cohorts."""
     always = [value for value in (metric.fallback, metric.no_data) if value is not None]
     cohorts = range(metric.params.num_cohorts)
     bits_of = [{metric.value_bits(v, c) for v in (*recorded, *always)} for c in cohorts]

@@ -131,11 +131,11 @@ class PrefixCode(Frozen):
             history = (history + bytes([byte]))[1:] if self.order else b""
 
     def folded(self, data: bytes) -> bytes:
-        """Return the bytes as the code sees them: in lower case if `lower_case` is set."""
+        """Return the bytes that are encoded: in lower case if `lower_case` is set."""
         return data.lower() if self.lower_case else data
 
     def _next(self, tree: Mapping[_Word, int], bits: int, remaining: int) -> tuple[int | None, int]:
-        """Return the next symbol's index (None if incomplete) and the number of bits left."""
+        """Return the next symbol's index (None if its code word is cut off) and the bits left."""
         value = 0
         for size in range(1, min(remaining, len(DIGITS)) + 1):
             value = value << 1 | bits >> (remaining - size) & 1

@@ -91,7 +91,7 @@ class CellSystem(Protocol):
 
 
 def spans(west: int, east: int, columns: int, box: Box) -> list[range]:
-    """Return the columns that a box covers, as two ranges if it crosses the antimeridian."""
+    """Return the columns between a box's edges; two ranges if it crosses the antimeridian."""
     if box.west <= box.east:
         return [range(west, east + 1)]
     if east >= west:  # both edges lie in one column, and the box wraps around the globe

@@ -161,7 +161,7 @@ class Grid(Frozen):
 
     @property
     def finest(self) -> int:
-        """Return the level at which a point is first located."""
+        """Return the finest level, at which points are located."""
         return self.levels[-1]
 
     def locate(self, latitude: float, longitude: float) -> int | None:
@@ -250,7 +250,7 @@ class Grid(Frozen):
         return tuple(self.system.name(cell, level) for cell in codes)
 
     def codes(self, box: Box, level: int) -> Iterable[int]:
-        """Return the cells that share a point with a box.
+        """Return the codes of the cells that share a point with a box.
 
         Args:
             box: The box; it may extend beyond the grid's box.

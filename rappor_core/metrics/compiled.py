@@ -126,7 +126,7 @@ def _metric(row: Any) -> Metric:
 
 
 def _check_parts(name: str, parts: Iterable[Metric]) -> None:
-    """Check that a location has each slot and level once, with the same privacy parameters."""
+    """Check that a location has one sub-metric per slot and level, with equal shared settings."""
     first, *others = parts
     if not others and first.location is None:
         return

@@ -54,7 +54,7 @@ class Discover(Kind):
     )
 
     def shape(self, table: MetricTable) -> dict[str, Any]:
-        """Return the shape of a report, with one hash."""
+        """Return the declared numbers of bits and cohorts, and one hash."""
         return {
             "num_bits": table["num_bits"],
             "num_hashes": 1,
@@ -64,10 +64,10 @@ class Discover(Kind):
     def mechanism(
         self, table: MetricTable, num_hashes: Any, *, single_bit: bool
     ) -> TwoRoundMechanism:
-        """Return the mechanism; with `epsilon_infinity` alone, a permanent response is sent once.
+        """Return the mechanism; if only `epsilon_infinity` is declared, it has no second round.
 
-        It then keeps a 1 with probability 1/2 and turns a 0 into a 1 with probability 1 /
-        (e^epsilon + 1), rounded toward privacy (OUE; Wang et al. 2017).
+        The permanent round then keeps a 1 with probability 1/2 and turns a 0 into a 1 with
+        probability 1 / (e^epsilon + 1), rounded toward privacy (OUE; Wang et al. 2017).
         """
         others = {"epsilon_one", "mechanism", "prob_f", "prob_p", "prob_q"} & table.given.keys()
         if others or "epsilon_infinity" not in table:
@@ -101,7 +101,7 @@ class Discover(Kind):
         return f"fewer levels (num_levels + 1 = {self.cohort_step(metric)} cohorts at least)"
 
     def check(self, metric: Metric) -> None:
-        """Require equal groups of cohorts; allow one report only if a second would be equal."""
+        """Require equal cohort groups, and `max_reports = 1` if there is no second round."""
         groups, cohorts = metric.details.num_groups, metric.params.num_cohorts
         if cohorts % groups:
             raise MetricsFileError(

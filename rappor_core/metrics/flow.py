@@ -177,7 +177,7 @@ class Flow(Frozen):
 
     @cached_property
     def zone_of(self) -> tuple[int, ...]:
-        """Return the index of the zone of each cell."""
+        """Return, for each of the K cells in order, the index of its zone."""
         index = {name: zone for zone, name in enumerate(self.zones)}
         zone = self.grid.levels[0]
         return tuple(index[self.grid.value(code, zone)] for code in self._codes)
@@ -352,7 +352,7 @@ _KEYS = {*Flow.field_names, "from", "to"} - {"origin", "destination"}
 
 
 def as_bands(edges: object) -> tuple[float, ...]:
-    """Return a list of kilometers as floats. Raises ParameterError if it is invalid."""
+    """Return band edges in kilometers as floats. Raises ParameterError if they are invalid."""
     if not isinstance(edges, list) or any(type(edge) not in (int, float) for edge in edges):
         raise ParameterError(f"bands_km = {shown(edges)} is not a list of kilometers")
     return tuple(map(float, edges))

@@ -61,7 +61,7 @@ class FlowKind(Kind):
     takes_fixes = True
 
     def fields(self, table: MetricTable) -> Iterator[dict[str, Any]]:
-        """Yield the fields of the metric."""
+        """Yield the fields of the table's only metric, with the flow as its details."""
         declared = table.declared()
         if table["period"] in PATIENT_PERIODS:
             declared.setdefault("accept_days", PATIENT_DAYS)
@@ -88,7 +88,7 @@ class FlowKind(Kind):
         return COHORT_STEP
 
     def check(self, metric: Metric) -> None:
-        """Require one-round noise, one report per period, a symbol per band, and all questions."""
+        """Require one-round noise, one report per period, and enough symbols and cohorts."""
         flow = metric.details
         if metric.max_reports_per_period != 1:
             refuse_field(metric, "max_reports_per_period", "is not 1: one answer a period")
@@ -138,7 +138,7 @@ class FlowKind(Kind):
         return ()
 
     def examples(self, metric: Metric) -> Sequence[Hashable]:
-        """Return trips from several cells in the middle of the grid to one of these cells."""
+        """Return trips from cells in the middle of the grid to a single cell there."""
         middle = middle_of(metric.details.cells)
         return [f"{cell}{PAIR_SEPARATOR}{middle[0]}" for cell in middle]
 

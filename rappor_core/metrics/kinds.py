@@ -91,7 +91,7 @@ class Kind:
         return table
 
     def fields(self, table: MetricTable) -> Iterator[dict[str, Any]]:
-        """Yield the fields of each metric that a table declares, with names if several.
+        """Yield the fields of each metric that a table declares; `name` only if there are several.
 
         Raises MetricsFileError or ParameterError if the table is invalid.
         """
@@ -120,7 +120,7 @@ class Kind:
     def mechanism(
         self, table: MetricTable, num_hashes: Any, *, single_bit: bool
     ) -> TwoRoundMechanism:
-        """Read both rounds from a table, given as probabilities or epsilons.
+        """Read the mechanism from a table's probabilities or epsilons.
 
         Args:
             table: The metric's table.
@@ -133,7 +133,7 @@ class Kind:
         return table.mechanism(num_hashes, single_bit=single_bit)
 
     def read_details(self, table: MetricTable) -> Frozen | None:  # noqa: ARG002
-        """Read `Metric.details`, the public tables of a metric, from the keys specific to its kind.
+        """Read the public tables of a metric (`Metric.details`), or None, from its kind's keys.
 
         The details are part of the metric's meaning; their `to_dict()` returns plain values.
         """
@@ -202,7 +202,7 @@ class Kind:
         return metric.categories
 
     def described(self, metric: Metric) -> tuple[str, tuple[str, ...]]:
-        """Return the question as text, or "", and the answers, for the public dictionary."""
+        """Return the question (or "") and the possible answers, for the public dictionary."""
         return self.in_words, metric.categories
 
     def names(self, definition: Mapping[str, Any]) -> Sequence[str]:
@@ -224,7 +224,7 @@ class Kind:
         return False
 
     def part_options(self, metric: Metric) -> tuple[str, ...]:  # noqa: ARG002
-        """Return the modules of the TypeScript client that `client_part` needs for a metric."""
+        """Return the options that a metric's part of the TypeScript client needs, such as `h3`."""
         return ()
 
 

@@ -75,7 +75,7 @@ class Slot(Frozen):
 
 
 class PlaceMode(Frozen):
-    """The rule for how often a device answers for its slots, and its report limit. Public."""
+    """A location's mode: how often a device answers, and its lifetime report limit. Public."""
 
     name: str
     memoizes: bool = False  # permanent responses are reused; otherwise reports are fresh

@@ -248,7 +248,7 @@ def _shape(table: MetricTable, location: Location, encoding: Encoding) -> dict[s
 def _noise(
     table: MetricTable, location: Location, encoding: Encoding, shape: Mapping[str, Any]
 ) -> TwoRoundMechanism:
-    """Return the mechanism of a mode: one fresh round, or two rounds if the mode memoizes."""
+    """Return the mechanism: two rounds if the mode memoizes, otherwise one fresh round."""
     hashes = shape["num_hashes"]
     if not location.rules.memoizes:
         table.refuse_any(NOISE_NAMES, "goes with mode = 'memo'; give epsilon, of one report")

@@ -133,7 +133,7 @@ class Metric(Frozen):
 
     @property
     def cohort_floor(self) -> int:
-        """Return the minimum number of reports in each non-empty cohort in a served block."""
+        """Return the minimum number of reports per non-empty cohort in a served block of days."""
         if self.min_reports_per_cohort is None:
             return min(DEFAULT_MIN_REPORTS_PER_COHORT, self.min_reports)
         return self.min_reports_per_cohort

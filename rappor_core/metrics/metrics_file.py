@@ -17,13 +17,13 @@ class MetricsFile(Frozen):
 
     @property
     def lifetime_epsilon(self) -> float:
-        """Return the lifetime cost of all metrics, in nats, on the platform where it is higher."""
+        """Return the total lifetime epsilon, in nats, on the platform where it is higher."""
         return max(self.lifetime_epsilon_on(platform) for platform in (APP, WEB))
 
     def lifetime_epsilon_on(self, platform: Platform) -> float:
-        """Return the lifetime cost, in nats, of all metrics on a platform.
+        """Return the lifetime epsilon of all metrics on a platform, in nats.
 
-        For `web`, the cost covers all declared lifetimes of the browser's storage.
+        For `web`, it covers all declared lifetimes of the browser's storage.
         """
         return sum(
             metric.lifetime_epsilon_on(platform)

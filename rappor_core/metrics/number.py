@@ -100,7 +100,7 @@ class Number(Frozen):
 
     @property
     def questions(self) -> tuple[float, ...]:
-        """Return the thresholds in increasing order: NO_CUT ("any data?") if `apart`, then edges.
+        """Return all thresholds, increasing: the edges, after NO_CUT if `none` is `apart`.
 
         For `ask = "mean"` these are the lower ends of the strata; the last edge is a separate
         threshold without jitter.
@@ -109,9 +109,9 @@ class Number(Frozen):
 
     @property
     def asked(self) -> tuple[float, ...]:
-        """Return `questions` without the threshold that every device with data answers alike.
+        """Return `questions` without the lowest edge if every number reaches it.
 
-        On a scale from 0 without negative numbers, every number reaches the lowest edge.
+        This is so if the lowest edge is 0, because numbers are then not negative.
         """
         questions = self.questions
         certain = 1 if self.none == "apart" else 0
@@ -124,14 +124,14 @@ class Number(Frozen):
         return -(-len(self.asked) // (num_symbols - 1))
 
     def cuts(self, cohort: int, num_symbols: int) -> range:
-        """Return the questions that a cohort answers, shared evenly among the cohorts.
+        """Return which of the thresholds in `asked` a cohort's devices use.
 
         Args:
             cohort: The cohort, from 0.
             num_symbols: The number of symbols g.
 
         Returns:
-            The indices in increasing order, g - 1 or g - 2 of them.
+                The indices in `asked`, increasing, g - 1 or g - 2 of them.
         """
         stride = self.stride(num_symbols)
         return range(cohort % stride, len(self.asked), stride)
@@ -238,5 +238,5 @@ def made_edges(scale: str, first: float, last: float, bins: int) -> tuple[float,
 
 
 def whole_edges(edges: Sequence[float]) -> tuple[float, ...]:
-    """Round edges up for whole numbers, without duplicates; the questions stay the same."""
+    """Round edges up and drop duplicates, which changes no comparison with a whole number."""
     return tuple(dict.fromkeys(float(math.ceil(edge)) for edge in edges))

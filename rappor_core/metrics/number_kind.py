@@ -93,7 +93,7 @@ class NumberKind(Kind):
         yield {**declared, "params": params, "details": number, "max_memoized_values": symbols}
 
     def check(self, metric: Metric) -> None:
-        """Require one report per period, evenly shared thresholds, and the mode's noise."""
+        """Require one report per period, equal numbers of cohorts per threshold, matching noise."""
         number = metric.details
         if metric.max_reports_per_period != 1:
             refuse_field(metric, "max_reports_per_period", "is not 1: one number a period")
@@ -186,7 +186,7 @@ class NumberKind(Kind):
         return number
 
     def described(self, metric: Metric) -> tuple[str, tuple[str, ...]]:
-        """Return the question as text, how little a device reports about it, and the edges."""
+        """Return what is measured and what a device reports of it, as text, and the edges."""
         number = metric.details
         edges = tuple(f"{edge:g}" for edge in number.edges)
         answer = (
@@ -250,7 +250,7 @@ def _edges(table: MetricTable, ask: object) -> tuple[str, tuple[float, ...]]:
 
 
 def _noise(table: MetricTable, number: Number) -> tuple[int, TwoRoundMechanism]:
-    """Return the number of symbols, and both rounds."""
+    """Return the number of symbols g, and the mechanism of the declared mode."""
     if number.mode == "memo":
         table.refuse_any(("epsilon", "num_symbols"), "goes with mode = 'once'")
         pair = table.positive("epsilon_infinity"), table.positive("epsilon_one")

@@ -37,7 +37,7 @@ class Pair(Frozen):
     Raises ParameterError if they are invalid.
     """
 
-    of: tuple[str, str]  # the two names, in the order of the values of a pair
+    of: tuple[str, str]  # the names of the first and the second side
     values: tuple[Values, Values]  # two or more each: text (NFC, without `|`), or false and true
 
     def __post_init__(self) -> None:
@@ -172,7 +172,7 @@ class PairKind(Kind):
         return {**table, "values": {k: v for k, v in declared.items() if v is not None} | lists}
 
     def read_details(self, table: MetricTable) -> Pair:
-        """Read the lists of both sides, in the order of `of`."""
+        """Read the lists of both sides, in the order in which the key `of` names them."""
         names, lists = table["of"], table.get("values")
         if not isinstance(names, list) or len(names) != 2:
             raise ParameterError(f"of = {shown(names)} is not a list of two names")

@@ -84,7 +84,7 @@ class MetricTable:
         refuse_unknown(f"metric {self.name!r}: {key}", self[key], names)
 
     def mechanism(self, num_hashes: Any, *, single_bit: bool) -> TwoRoundMechanism:
-        """Read both rounds from three probabilities, or derive them from two epsilons.
+        """Read the mechanism from three probabilities, or derive it from two epsilons.
 
         Args:
             num_hashes: The number of hashes that share each epsilon.
@@ -122,7 +122,7 @@ class MetricTable:
             self.refuse("num_hashes", "is not a whole number of 1 or more")
 
     def problem(self, error: Exception) -> MetricsFileError:
-        """Convert an error to one that names the metric, and the epsilon if it is too small."""
+        """Return a MetricsFileError for an error, which names the metric (and a tiny epsilon)."""
         if isinstance(error, InformationLostError):
             self.refuse_any(("epsilon_one", "epsilon"), "keeps nothing; use a larger one")
         return MetricsFileError(f"metric {self.name!r}: {error}")

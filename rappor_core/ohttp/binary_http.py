@@ -151,7 +151,7 @@ class _Reader:
 
 
 def _fields(section: bytes) -> Iterable[tuple[bytes, bytes]]:
-    """Yield the field lines of a section. Raises EncapsulationError if invalid."""
+    """Yield (name, value) of each field in a section. Raises EncapsulationError if invalid."""
     reader = _Reader(section)
     number = 0
     while not reader.is_over:

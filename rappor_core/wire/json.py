@@ -55,7 +55,7 @@ def report_fields(report: Report) -> dict[str, Any]:
 
 
 def decode_json(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:
-    """Decode a batch in JSON form, and check fields that consecutive reports share only once.
+    """Decode a batch in JSON form; check a field once if consecutive reports repeat it.
 
     Args:
         body: The whole body of a request.

@@ -108,7 +108,7 @@ def _sum_shards() -> None:
 
 
 def _totals(rows: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    """Sum rows that are sorted by cohort."""
+    """Yield one counter row per cohort, summed over its shards; `rows` are sorted by cohort."""
     for key, shards in groupby(rows, lambda row: row[:3]):
         num_reports = lanes = size = 0
         for shard in shards:

@@ -38,7 +38,7 @@ class Atoms:
     residual: tuple[bool, ...]
 
     def components(self) -> Iterator[list[int]]:
-        """Yield the groups of atoms that tables connect, as indices."""
+        """Yield groups of atoms, as indices, that tables connect directly or through others."""
         groups: list[tuple[int, list[int]]] = []
         for index, mask in enumerate(self.tables):
             joined, members, apart = mask, [index], []
@@ -134,7 +134,7 @@ def _joined(tables: int, first: frozenset[Stratum], second: frozenset[Stratum]) 
 
 
 def _splits(scopes: Sequence[TableScope]) -> list[_Split]:
-    """Return a split for each stratum, those that lie in others first."""
+    """Return a split for each stratum; strata that lie in other strata come first."""
     every = (1 << len(scopes)) - 1
     naming: dict[str, dict[str, int]] = {}
     outer = _outer(scopes)

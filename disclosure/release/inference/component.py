@@ -40,7 +40,7 @@ class Component:
         return self._atoms_of[table]
 
     def leaf_groups(self) -> list[list[str]]:
-        """Return groups of values connected by a row of several values, or by a complete table."""
+        """Return groups of values that a multi-value row or a complete table connects."""
         linked = DisjointSet()
         for table, rows in zip(self.tables, self.rows, strict=True):
             every: frozenset[str] = frozenset().union(*rows)
@@ -58,7 +58,7 @@ class Component:
 def one_of_alike(
     tables: Sequence[PublicTable], rows: Sequence[Sequence[frozenset[str]]]
 ) -> tuple[list[list[frozenset[str]]], dict[str, tuple[str, ...]]]:
-    """Reduce values that no public number distinguishes to two: one, and one for all others.
+    """Replace values that no public number distinguishes with two: one of them, and the rest.
 
     Values are alike if the same multi-value rows contain them and the same tables suppress them.
     Inferences about one value apply to each. Representing all others by one unknown changes

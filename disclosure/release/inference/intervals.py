@@ -140,7 +140,7 @@ class DisclosureJudge:
         return bound
 
     def _extreme(self, target: Target, sign: float) -> tuple[float, Optimum] | None:
-        """Return the minimum (sign 1) or the maximum (-1).
+        """Return a target's minimum (sign 1) or maximum (-1) and the solution; None if infeasible.
 
         A share of people who certainly exist is found by Dinkelbach's iteration (1967, On nonlinear
         fractional programming): each program starts where the previous one ended. Others need one
@@ -179,7 +179,7 @@ class DisclosureJudge:
         return list(target.atoms) if target.table is None else [self.model.reports_of(target.table)]
 
     def _note(self, point: Floats) -> None:
-        """Store the targets' values at a feasible point, and mark safe targets as settled."""
+        """Widen the targets' known intervals by a feasible point, and settle safe targets."""
         cone = self.model.cone
         value, sizes = np.asarray(self._tops @ point), np.asarray(self._bases @ point)
         enough = sizes >= np.where(self._is_share, 1.0, _SURE * cone.unit)

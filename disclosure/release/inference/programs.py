@@ -131,7 +131,7 @@ class SparseRows:
     count: int = 0
 
     def add(self, columns: Sequence[int], values: Sequence[float]) -> None:
-        """Append a row with these entries."""
+        """Append a row that has `values` at `columns`."""
         self.row += [self.count] * len(columns)
         self.column += columns
         self.value += values

@@ -162,7 +162,7 @@ class _Search:
         ]
 
     def _withholds_a_table(self) -> bool:
-        """Suppress rows as needed; return True if a table was withheld, so all is judged again."""
+        """Suppress rows as needed; return True if a table was withheld, so all must run again."""
         component = self.component
         reports = [*withheld_reports(component), *untabled_reports(component)]
         of_reports = self._judge([], reports)
@@ -268,7 +268,7 @@ class _Search:
         return False
 
     def _cheapest_row(self, judge: DisclosureJudge, exposure: Exposure) -> tuple[int, int] | None:
-        """Return a suppressible row that bounds the interval.
+        """Return (table, row) of a suppressible row that bounds the interval, or None.
 
         Among the few rows with the fewest people, totals last, this is the first one without which
         the target is safe; else the one without which its interval is widest."""
@@ -295,7 +295,7 @@ class _Search:
         return best or (tried[0] if tried else None)
 
     def _smallest_table(self, model: ConeModel, exposure: Exposure) -> int | None:
-        """Return the withholdable table with the fewest reports that bounds the interval."""
+        """Return the smallest table that can be withheld and bounds the interval, or None."""
         tables = self.component.tables
         owners = {model.owner[row][0] for row in exposure.tight.tolist()}
         if exposure.target.table is not None:

@@ -107,9 +107,9 @@ def naming_tables(component: Component) -> dict[str, int]:
 
 
 def untold_groups(component: Component, tables: int) -> list[tuple[int, ...]]:
-    """Return groups of atoms that no table shows: each atom, and differences of tables.
+    """Return groups of atoms that no table shows: single atoms, and differences of tables.
 
-    `tables` are bits of the tables whose differences count."""
+    `tables` is a bit mask of the tables whose differences count."""
     by_table = {
         index: tuple(atom for atom in component.atoms_of(index) if not component.empty[atom])
         for index, table in enumerate(component.tables)
