@@ -70,7 +70,7 @@ def decoding_view(
         "level": f"{100 * manifest['level']:g} %",
         "promise": PROMISES[correction].format(level=f"{100 * alpha:g} %"),
         "p_heading": headings.get(correction, "Corrected p"),
-        "method_text": f"{'one bit a value' if method == 'direct' else method}, {correction} at "
+        "method_text": f"{'one bit per value' if method == 'direct' else method}, {correction} at "
         f"{100 * alpha:g} %{weighted}",
         "checked": not all(map(math.isnan, z)),
         "odd_cohorts": [(cohort, round(z[cohort], 1)) for cohort in odd],

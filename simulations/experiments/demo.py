@@ -134,7 +134,7 @@ def _cost(file: MetricsFile) -> str:
     parts = [
         f"{metric.name}: {metric.max_memoized_values} memoized values of epsilon "
         f"{metric.params.epsilon_infinity:.2f} each, {metric.lifetime_epsilon:.1f} for life "
-        f"({metric.epsilon_one:.2f} a report)"
+        f"({metric.epsilon_one:.2f} per report)"
         for metric in file.metrics.values()
     ]
     return f"{'; '.join(parts)}. All metrics together: {file.lifetime_epsilon:.1f}."
