@@ -42,7 +42,7 @@ class FlowData:
     coarse: Floats  # (R,) shares over standard errors
     precision: Floats  # (R,) inverse standard errors; 0 for a question without reports
     sums: Any  # (R, P) sparse; maps shares of pairs to `coarse`
-    zones: Indices  # (Z,) rows of pairs of zones
+    zones: Indices  # (Z,) indices of the rows for pairs of zones
 
     @classmethod
     def of(cls, gravity: Gravity, answers: Mapping[str, Answers]) -> Self:
@@ -130,7 +130,7 @@ class FlowFit:
 
     @cached_property
     def entries(self) -> Any:
-        """The derivatives of log shares by the parameters and the level, sparse (P, n + 1)."""
+        """The derivatives of log shares by the parameters and a common level, sparse (P, n + 1)."""
         level = sparse.csr_array(np.ones((len(self.shares), 1)))
         return sparse.hstack([self.gravity.incidence, level], format="csr")
 
@@ -242,7 +242,7 @@ def fit_flows(
 
 
 def no_departures(fit: FlowFit) -> float:
-    """Return the log evidence, in nats, of departures of the fitted size over none at all."""
+    """Return the log evidence, in nats, for departures of the fitted size against no departures."""
     none = _converged(FlowFit.at(fit.gravity, fit.data, fit.parameters, _NO_TAU))
     return fit.log_evidence - none.log_evidence
 

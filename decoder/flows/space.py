@@ -248,7 +248,7 @@ class Gravity:
 
 @dataclass(frozen=True)
 class SymbolCounts:
-    """The counts of the cohorts that answer one question."""
+    """The counts of the M cohorts that answer one question, with C classes and g symbols."""
 
     counts: Floats  # (M, g) reports of each symbol
     symbols: Any | None  # (M, C) symbol of each class; None if the class is the symbol

@@ -236,8 +236,7 @@ def flows_content(
         decoding: The decoding.
         places: The names and centers.
         tables: The tables of the decoding.
-        display: The options that select the flows, detected first, then by share; flows.csv has
-            all.
+        display: The options to select flows, detected first, then by share; flows.csv has all.
         notes: Sentences about the input, which precede the warnings.
     """
     definition, base = decoding.definition, places.base

@@ -36,7 +36,7 @@ class TableQuery:
         return order if column == self.column else "none"
 
     def by(self, column: str) -> str:
-        """Return the query sorted by a column, largest first; reversed if it already is."""
+        """Return the query string to sort by a column, largest first; reversed if it already is."""
         turned = column if self.sort == f"-{column}" else f"-{column}"
         return self.link(sort=turned, page=1)
 

@@ -88,7 +88,7 @@ class Row:
 
 
 def text_problem(text: str) -> str | None:
-    """Describe a defect that a device's text cannot have, such as blanks; None if none."""
+    """Describe a defect that a device's text cannot have, such as blanks; None for valid text."""
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
         return NOT_UTF8
     if text and {unicodedata.category(end) for end in (text[0], text[-1])} & _INVISIBLE:

@@ -69,7 +69,7 @@ class Table:
     title: str
     columns: tuple[Column, ...]
     data: Mapping[str, Any]  # Arrays, sequences or Arrow arrays, by column; None, NaN: unknown
-    exact: bool = False
+    exact: bool = False  # As in `TableSchema`
     # GeoJSON, one per row, if rows have a place
     geometries: Sequence[Mapping[str, Any] | None] | None = None
 
