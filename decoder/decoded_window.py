@@ -16,7 +16,7 @@ class DecodedWindow:
     metric: str
     params_id: str
     params: RapporParams
-    definition: Mapping[str, Any]  # As declared, if known; else empty
+    definition: Mapping[str, Any]  # The declaration (`Metric.to_dict`); empty if unknown
     first_day: date | None
     last_day: date | None
     num_reports: int

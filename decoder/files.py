@@ -72,11 +72,11 @@ def probe_folder(folder: Path) -> None:
 
 
 def claim_folder(folder: Path, names: Iterable[str], mark: str, key: str = "metric") -> None:
-    """Raise OutputError if a file from another program in a folder would be replaced.
+    """Raise OutputError if writing to a folder would replace a file from another program.
 
     Args:
         folder: The folder.
-        names: The files that will be written. None may exist, unless the folder has a valid `mark`.
+        names: The files that will be written. They may exist only if the folder has a valid `mark`.
         mark: The file that identifies this command's results: a JSON object.
         key: A key that the object must contain.
     """

@@ -62,7 +62,7 @@ class DecodeOptions(Levels):
     # probable candidates do, which is much faster with many bits and candidates, but errors are up
     # to 10 % larger if many small shares fall on few bits.
     full_fit: bool = True
-    without_cohorts: tuple[int, ...] = ()
+    without_cohorts: tuple[int, ...] = ()  # The numbers of cohorts to exclude
     weights: Weights | None = None  # How to divide the level among candidates, chosen in advance
 
     def __post_init__(self) -> None:

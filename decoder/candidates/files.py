@@ -29,12 +29,11 @@ def read_values(path: Path, column: str | None = None) -> Iterator[str | bytes]:
 
     Args:
         path: A `.csv[.gz]`, `.parquet[.gz]` or `.json[.gz]` file (a list of strings, which are used
-            unchanged). Any other name is read as text with one value per line, LF or CRLF.
-        column: The column's name in a table of several columns, or its number in a CSV without a
-            header.
+            unchanged). Any other file is text with one value per line, LF or CRLF.
+        column: The column's name, or its number in a CSV without a header; None for the only one.
 
     Raises:
-        CandidatesError: A value has blanks at its ends, or the file is not such a list.
+        CandidatesError: A value has blanks at its ends, or the file is not a list of values.
         TableFileError: A CSV file is not a table.
     """
     name = path.name.lower().removesuffix(".gz")
@@ -135,7 +134,7 @@ class Weights:
     They divide the error level of a decision rule among the candidates. Only their ratios matter.
     Raises CandidatesError if a weight is invalid."""
 
-    of: Mapping[str, float]
+    of: Mapping[str, float]  # The weight of each value
     others: float | None = None  # The weight of all other values; None: no others
 
     def __post_init__(self) -> None:
@@ -151,11 +150,11 @@ class Weights:
     def among(self, values: Sequence[bytes], group: Indices) -> Floats:
         """Return one weight per group (G,) of candidates that set the same bits, scaled to mean 1.
 
-        The largest weight in a group counts. Raises CandidatesError if a value has no weight.
+        A group has the largest weight of its members. Raises CandidatesError if a value has none.
 
         Args:
             values: The candidates, (M,).
-            group: The first member of each candidate's group, (M,).
+            group: The index of the first member of each candidate's group, (M,).
         """
         largest, weights = np.zeros(len(values)), []
         for value in map(bytes.decode, values):
@@ -184,7 +183,7 @@ class Weights:
 
 
 def read_weights(path: Path) -> Weights:
-    """Read weights from a CSV file of `value,weight`; a row with an empty value weighs all others.
+    """Read weights from a CSV file of `value,weight`; an empty value means all values not listed.
 
     Raises CandidatesError if the file is damaged."""
     weights: dict[str, float] = {}

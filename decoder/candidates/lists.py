@@ -42,7 +42,7 @@ STAGE = "hashing candidates"
 def bit_positions(
     values: Sequence[bytes], params: RapporParams, progress: Progress = silent
 ) -> Positions:
-    """Compute the index tensor (M, m, h) of normalized values; a bit repeated in a cohort is k."""
+    """Compute the bits of normalized values in each cohort, (M, m, h); a repeated bit is k."""
     shape = (len(values), params.num_cohorts, params.num_hashes)
     positions = np.empty(shape, dtype=position_type(params.num_bits))
     for start in range(0, len(values), _BLOCK):
@@ -106,7 +106,7 @@ class Candidates:
 
     values: Sequence[bytes]
     notes: ReadNotes = field(default_factory=ReadNotes)
-    tensor: Positions | None = None  # The bit positions, if given (in a map file)
+    tensor: Positions | None = None  # The bit positions (M, m, h) of a map file; None to hash
     complete: bool = False  # Whether no other value can occur, as with the cells of a grid
     own_bits: bool = False  # Each value sets one bit that no other value sets (a map file)
     reserved: int = 0  # The number of values at the end that are tested separately (`other`)
@@ -224,7 +224,7 @@ class Candidates:
             The index tensor (M, m, h); entries are k where a candidate sets fewer bits.
 
         Raises:
-            CandidatesError: The listed values do not fit the bits.
+            CandidatesError: The number of values does not match the metric's bits.
         """
         if self.tensor is not None:
             return self.tensor
@@ -275,7 +275,7 @@ def metric_candidates(aggregate: Aggregate) -> Candidates:
 def own_names(params: RapporParams, definition: Mapping[str, Any]) -> Sequence[str]:
     """Return the names of the values that a definition lists; empty if it lists none.
 
-    The definition is `Metric.to_dict` or empty. Raises RapporError if it is damaged."""
+    The definition is from `Metric.to_dict`, or empty. Raises RapporError if it is invalid."""
     names: Sequence[str] = params.scheme.value_names
     if not names and definition:
         names = _kind_of(definition).names(definition)

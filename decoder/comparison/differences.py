@@ -28,7 +28,7 @@ class Differences:
     low: Floats  # Interval that agrees with the decision: contains 0 if no change is detected
     high: Floats
     p_value: Floats  # Two-sided p-value for no change
-    p_adjusted: Floats  # Corrected, except for values that are tested separately
+    p_adjusted: Floats  # Corrected for multiplicity, except for values tested separately
     detected: Flags
     freedom: Floats  # Degrees of freedom of the t distribution
 
@@ -52,7 +52,7 @@ def differences(
         std_error: Their standard errors; a difference whose error is NaN is not tested.
         alpha: The level of the tests, in (0, 1).
         freedom: The degrees of freedom of the t distribution.
-        apart: Flags of values outside the list, such as `other` of a map (`decide`).
+        apart: Flags of the values to test separately, such as `other` in a map; None for no value.
     """
     p = no_change(difference, std_error, freedom)
     adjusted, freedoms = corrected(p, alpha=alpha, apart=apart).adjusted, np.full(len(p), freedom)
@@ -63,7 +63,7 @@ def differences(
 def decided(
     rows: Differences, p_adjusted: Floats, alpha: float, apart: Flags | None = None
 ) -> Differences:
-    """Decide from corrected p-values which rows changed, and compute intervals that match.
+    """Decide by corrected p-values which rows changed, and compute intervals that agree with it.
 
     If R of M rows are detected, the intervals have level 1 - alpha max(R, 1) / M (Benjamini and
     Yekutieli 2005); intervals for values tested separately have level 1 - alpha. With
@@ -98,7 +98,7 @@ def independent(
 
 
 def no_change(difference: Floats, std_error: Floats, freedom: float = np.inf) -> Floats:
-    """Compute two-sided p-values (n,) of no change; 1 if a standard error is not positive."""
+    """Compute two-sided p-values (n,) for no change; 1 where the standard error is not positive."""
     return more_than(0.0, difference, std_error, freedom)
 
 
@@ -149,7 +149,7 @@ def window_pairs(total: int) -> list[tuple[int, int]]:
 def corrected_windows(
     changes: Sequence[Change], alpha: float = DEFAULT_ALPHA
 ) -> tuple[Change, ...]:
-    """Decide which quantities changed, by Benjamini-Hochberg over all quantities and windows."""
+    """Return the changes, tested by Benjamini-Hochberg over all quantities and window pairs."""
     columns = zip(*(vars(change.rows).values() for change in changes), strict=True)
     rows = Differences(*map(np.concatenate, columns))
     rows = decided(rows, corrected(rows.p_value, alpha=alpha).adjusted, alpha)

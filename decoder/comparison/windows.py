@@ -45,9 +45,9 @@ from decoder.results.tables import Decoding
 from decoder.typing import Flags, Floats, Indices
 from rappor_core.aggregate import Aggregate
 
-LOUDER = 3  # the maximum number of times that a difference's noise corrects the repetition
+LOUDER = 3  # maximum number of times that the repetition is raised to explain a noisy difference
 WORTH_TESTING = 0.1  # above this p-value by Student's t, the null distribution is not computed
-MIN_LEFT = 0.01  # minimum part of a value's variance in a cohort not due to its own sampling
+MIN_LEFT = 0.01  # minimum fraction of a value's variance in a cohort not due to sampling the value
 NODES, _density = np.polynomial.hermite_e.hermegauss(41)
 WEIGHTS = _density / _density.sum()
 MIN_DEVIATE = 1e-3  # a smaller deviate of a test would make the error unbounded
@@ -91,8 +91,8 @@ class Window:
     aggregate: Aggregate
     tensor: Positions
     found: Indices  # Indices of the tracked values in `tensor`
-    repeats: float
-    direct: bool
+    repeats: float  # The repetition rho of the reports
+    direct: bool  # Whether each value has a separate bit
 
     @property
     def present(self) -> Flags:
@@ -100,12 +100,12 @@ class Window:
         return np.array(self.aggregate.reports_per_cohort) > 0
 
     def observed(self, cohorts: Flags) -> Observed:
-        """Return the debiased counts of `cohorts` with the positions of the tracked values."""
+        """Return the debiased counts of the flagged cohorts, and the bits of the tracked values."""
         followed = self.tensor if self.direct else self.tensor[self.found]
         return observe(self.aggregate, followed, self.repeats, cohorts)
 
     def fit(self) -> tuple[Floats, Floats, float]:
-        """Return the shares (D,), standard errors (D,) and degrees of freedom."""
+        """Return the tracked values' shares and errors, (D,) each, and the degrees of freedom."""
         observed = self.observed(self.present)
         if self.direct:
             shares, errors = _direct(observed)
@@ -119,7 +119,7 @@ class Window:
 
 
 def change(before: Window, after: Window) -> Differences:
-    """Fit the differences of the tracked shares (D,) on the cohorts with reports in both windows.
+    """Fit the changes of the tracked shares (D,) to the cohorts with reports in both windows.
 
     With a prior N(0, 1), values that the cohorts cannot distinguish get wide errors."""
     common = before.present & after.present
@@ -162,11 +162,11 @@ class _Fitted(NamedTuple):
 
     means: Floats  # Posterior means e, (D,)
     covariance: Floats  # Posterior covariance H, (D, D)
-    directions: Floats  # V_-i^-1 z_i, (n, D)
+    directions: Floats  # V_-i^-1 z_i, (n, D); V_-i excludes value i's prior
     columns: Floats  # z_i, (n, D)
     balance: Balance
     weighed: Floats  # S^-1 z_i, (n, D)
-    own: Floats  # The part of S that is each value's own sampling, (m, D)
+    own: Floats  # The part of S that comes from sampling each value, (m, D)
 
 
 def _fit(first: Observed, second: Observed) -> _Fitted:

@@ -21,9 +21,9 @@ from decoder.numerics.bit_tensor import one_thread
 from decoder.typing import Flags, Floats, Indices
 from rappor_core.aggregate import Aggregate
 
-MAX_NUMBERS = 25_000_000  # cells times observed numbers: 200 MB
-_FITTED = 0.5  # the maximum number of fitted shares, as a part of the free numbers
-_NEGLIGIBLE = 1e-10  # of the largest eigenvalue
+MAX_NUMBERS = 25_000_000  # maximum number of cells times observed bit shares: a matrix of 200 MB
+_FITTED = 0.5  # the maximum number of fitted shares, as a fraction of the rows' degrees of freedom
+_NEGLIGIBLE = 1e-10  # smaller eigenvalues, relative to the largest, count as 0
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Areas:
     names: tuple[str, ...]
     weights: Any  # Part of each finest cell's surface in the area: sparse (G, cells), in [0, 1]
     covered: Floats  # The fraction of the area's surface that the cells cover
-    overlapping: tuple[tuple[str, str], ...]
+    overlapping: tuple[tuple[str, str], ...]  # Names of the areas of each overlapping pair
     geometries: tuple[Mapping[str, Any], ...]  # The GeoJSON geometries, as given
 
 
@@ -42,8 +42,8 @@ class AreaShares:
     """The share of each area (G,) among all answers in a map, with intervals at the map's level."""
 
     areas: Areas
-    map_share: Floats
-    estimate: Floats
+    map_share: Floats  # The sum of the map's shares
+    estimate: Floats  # Unbiased
     std_error: Floats
     low: Floats
     high: Floats
@@ -59,8 +59,7 @@ def area_shares(aggregates: Sequence[Aggregate], density: Density, areas: Areas)
         areas: The areas, over the map's cells.
 
     Raises:
-        DecodeError: The map shows pairs of places, or there is too little data to distinguish the
-            areas.
+        DecodeError: The map shows pairs of places, or there is too little data for so many areas.
     """
     if density.places.pairs:
         raise DecodeError("trips have no area; omit the areas")
@@ -108,7 +107,7 @@ def check_size(aggregates: Sequence[Aggregate], places: Places) -> None:
 def _of_shared_bits(
     aggregates: Sequence[Aggregate], density: Density, weights: Floats
 ) -> tuple[Floats, Floats]:
-    """Estimate shares and errors (G,) by least squares over all cells or over blocks of cells."""
+    """Estimate the areas' shares and errors (G,) by least squares over cells or blocks of cells."""
     design, target, freedom = _whitened(aggregates, density)
     size = density.shares.size
     even = np.full(size, 1 / size)
@@ -159,7 +158,7 @@ def _blocks(density: Density, weights: Floats, freedom: float) -> Indices:
 
 
 def _whitened(aggregates: Sequence[Aggregate], density: Density) -> tuple[Floats, Floats, int]:
-    """Return the design (rows, n) and target (rows,) with noise variance 1, and the free rows."""
+    """Return the design (rows, n) and target (rows,) at noise variance 1, and their freedom."""
     designs, targets, free = [], [], 0
     places = density.places
     for index, aggregate in enumerate(aggregates):
@@ -181,7 +180,7 @@ def _whitened(aggregates: Sequence[Aggregate], density: Density) -> tuple[Floats
 
 
 def _observed(level: Aggregate, places: Places, index: int, repeats: float | None) -> Observed:
-    """Return the counts of a level, merged into one cohort if each cell has its own bit."""
+    """Return a level's debiased counts, merged into one cohort if each cell has a separate bit."""
     repetition = location_repetition(level, *location_of(level), repeats)
     cells = places.candidates(index, level.params)
     counts = observe(level, cells.positions(level.params), repetition)

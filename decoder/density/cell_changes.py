@@ -1,4 +1,4 @@
-"""Changes in single cells of a map, for each window against all others or a single one.
+"""Changes in single cells of a map, for each window against all others or a single window.
 
 A contrast of windows (weights of sum 0) of the whitened rows is B D + noise. D are the contrasts of
 the shares among people in a cell; B = W^.5 (X - X s 1') is the effect on the rows of moving one
@@ -19,8 +19,8 @@ from decoder.density.field_prior import Graph, Prior
 from decoder.density.space_time_model import Deviations, Modes, modes_of, patterns
 from decoder.typing import Floats
 
-MAX_PAIRED = 14  # windows, or 91 pairs; in a longer series, each is compared only with the first
-OWN = 2.0  # the standard errors by which a window itself must differ to count as changed
+MAX_PAIRED = 14  # in a series of more windows (91 pairs), each is compared only with the first
+OWN = 2.0  # standard errors by which a window must differ from the others to count as changed
 _STEPS = 80
 _MIN_SIZE, _MAX_SIZE = 1e-4, 1e7  # bounds of tau^2 times a direction's mean information
 _NOISES = 12
@@ -38,13 +38,13 @@ class WindowChanges(NamedTuple):
 def series_changes(
     deviations: Deviations, laplacian: Any | None, repeated: float
 ) -> list[WindowChanges]:
-    """Compute the changes of each of two or more windows against the others.
+    """Compute the changes of the cells in each of two or more windows.
 
     Args:
         deviations: The deviations of the fitted windows.
         laplacian: The graph Laplacian of neighboring cells (n, n); None for no graph.
-        repeated: The maximum fraction of a row's variance that devices repeat in every window, in
-            [0, 1).
+        repeated: The maximum fraction of a row's noise variance, in [0, 1), that is the same in
+            every window because devices repeat their answers.
     """
     graphs: tuple[Graph, ...] = ("alike",) if laplacian is None else ("alike", "neighbors")
     models = [_model(deviations, graph, laplacian) for graph in graphs]
@@ -67,7 +67,7 @@ def series_changes(
 
 
 def bases_of(number: int, windows: int) -> range:
-    """Return the numbers of the windows that window `number` of a series is compared with."""
+    """Return the numbers of the windows that window `number` of `windows` is compared with."""
     return range(number if windows <= MAX_PAIRED else min(number, 1))
 
 
@@ -118,7 +118,7 @@ class RandomCells:
     """The whitened data of T windows in r independent directions, and the cells' joint prior."""
 
     modes: Modes  # At tau^2 = 1 their data have variances `information`: Q'B K B'Q = diag(mu)
-    scale: Floats
+    scale: Floats  # As in `Deviations`, (T,)
     toward: Floats  # Q'B K, (r, n)
     diagonal: Floats  # The diagonal of K, (n,)
     rows: Floats  # The row sums of K, (n,)
@@ -126,7 +126,7 @@ class RandomCells:
 
 
 def _model(deviations: Deviations, graph: Graph, laplacian: Any | None) -> RandomCells:
-    """Build the model in which a cell changes by a fraction of its share or of an even share.
+    """Build the model in which changes scale with the mean of a cell's share and an even share.
 
     So cells that are empty in the shared map can gain people."""
     shares, size = deviations.shares, len(deviations.shares)
@@ -142,9 +142,9 @@ def _model(deviations: Deviations, graph: Graph, laplacian: Any | None) -> Rando
 def _contrast_cells(
     models: Sequence[RandomCells], contrast: Floats, repeated: float
 ) -> tuple[Floats, Floats]:
-    """Return unbiased differences of each cell for a contrast (T,), and standard errors, (n,) each.
+    """Return each cell's difference for a contrast of windows (T,), and its error, (n,) each.
 
-    The model with the highest likelihood is used; all models describe the same rows."""
+    Differences are unbiased, by the model with the highest likelihood for the common rows."""
     fits = [(*_fit_variances(model, contrast, repeated), model) for model in models]
     _, noise, variance, model = max(fits, key=lambda fit: fit[0])
     return _estimates(model, contrast, noise, variance)
@@ -153,12 +153,12 @@ def _contrast_cells(
 def _fit_variances(
     model: RandomCells, contrast: Floats, repeated: float
 ) -> tuple[float, float, float]:
-    """Return the maximum log likelihood of a contrast (T,), and the noise and tau^2 that reach it.
+    """Return the maximum log likelihood of a contrast (T,), and the noise and tau^2 at it.
 
-    The maximum is searched on a grid. The noise is 1 if no device repeats any. Devices that stay in
-    place repeat their noise in all windows; devices that move repeat it in some windows. So the
-    noise is at least as large as if all devices stay, and at most as large as if all devices move
-    between the two sides of the contrast."""
+    The maximum is searched on a grid. The noise variance is 1 if no device repeats its noise.
+    Devices that stay in place repeat their noise in all windows; devices that move repeat it in
+    some windows. So the noise is at least as large as if all devices stay, and at most as large as
+    if all devices move between the two sides of the contrast."""
     modes, weights = model.modes, contrast / model.scale
     unit = float(weights @ weights)
     squares = (modes.data @ weights) ** 2 / unit
@@ -179,7 +179,7 @@ def _fit_variances(
 def _estimates(
     model: RandomCells, contrast: Floats, noise: float, variance: float
 ) -> tuple[Floats, Floats]:
-    """Estimate each cell's difference with its own share free, and return the standard errors.
+    """Return each cell's difference, estimated without a prior of that cell, and its error, (n,).
 
     The covariance of the rows excludes the cell's own contribution. Let V be the covariance of
     all cells, b = B e_c and a = s_c / (1 - s_c). The others' share is taken from cell c too, so V_c

@@ -52,7 +52,7 @@ class Places:
 
     grid: Grid
     levels: tuple[int, ...]
-    values: tuple[tuple[str, ...], ...]
+    values: tuple[tuple[str, ...], ...]  # One tuple of values for each level
     parents: tuple[Indices, ...]  # Index of each value's parent, for each level but the first
     laplacian: Any | None  # The neighbor graph at the finest level; None for pairs of cells
     listed: Indices | None = None  # Indices of the finest values to show, ascending; None for all
@@ -94,7 +94,7 @@ class Places:
         return replace(self, listed=np.array(listed, dtype=np.intp))
 
     def outlines(self) -> list[list[Point]]:
-        """Return the corners of each shown cell, as `cell_outline` does."""
+        """Return the corners of each shown cell, in the form of `cell_outline`."""
         return [list(cell_outline(self.grid, cell)) for cell in self.shown_cells]
 
     def ancestors(self, index: int) -> Indices:
@@ -205,7 +205,7 @@ def slot_readings(
 
 
 def missing_levels(aggregates: Sequence[Aggregate]) -> tuple[str, ...]:
-    """Return a warning that names the slot's declared levels without reports, if there are any."""
+    """Return one warning that names the declared levels without reports, or an empty tuple."""
     metric, location = location_of(aggregates[-1])
     levels = {location_of(aggregate)[1].level for aggregate in aggregates}
     declared = location.grid.levels

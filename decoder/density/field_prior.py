@@ -22,7 +22,7 @@ Graph = Literal["neighbors", "alike"]
 
 RESERVED_PRECISION = 1e-3  # a standard deviation of 32 nats
 _SLOPES = 0.3  # the weight of slopes, relative to the weight of bends
-_ANCHOR = 0.003  # keeps the level of a component of the graph from drifting; 1 for a lone cell
+_ANCHOR = 0.003  # precision that holds the mean of a component of the graph; 1 for a lone cell
 
 
 def field_weights(slopes: Floats) -> Floats:
@@ -32,7 +32,7 @@ def field_weights(slopes: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Belief:
-    """A map's prior: the log shares have precision `strength * structure` around their level."""
+    """A map's prior: the log shares have precision `strength * structure` around their mean."""
 
     graph: Graph
     strength: float
@@ -40,9 +40,9 @@ class Belief:
 
 @dataclass(frozen=True)
 class Prior:
-    """The priors for one cell graph, at any strength."""
+    """The prior's precision of log shares for one cell graph, at any strength."""
 
-    structure: Any  # (n, n), sparse; the rows of reserved values are 0
+    structure: Any  # The precision at strength 1, sparse (n, n); 0 in the rows of reserved values
     reserved: int  # The number of reserved values at the end
 
     @classmethod
@@ -50,7 +50,7 @@ class Prior:
         """Build the priors for a graph.
 
         Args:
-            graph: The kind of graph: neighbors are alike, or all cells are alike.
+            graph: Whether neighbors are alike (`neighbors`), or all cells are (`alike`).
             laplacian: The graph Laplacian (n, n); None for no graph.
             size: The number of values n.
             reserved: The number of reserved values at the end.
@@ -105,7 +105,7 @@ def negative_log_posterior(
         precision: The prior's precision, (n, n).
 
     Returns:
-        A function from log shares (n,) to the value and gradient.
+        A function from log shares (n,) to the negative log posterior and its gradient.
     """
 
     def objective(field: Floats) -> tuple[float, Floats]:
@@ -168,8 +168,8 @@ def _log_determinant(
 ) -> float:
     """Return the log determinant of X (I - m 1' - 1 m' + c) X + P + diag(d), X = diag(shares).
 
-    The result is inf if the matrix is not positive definite. Because of scaling and prior
-    subtraction of means, single precision has an error of only .001."""
+    I is `information`, m `means`, c `middle`, P `prior` and d `added`. The result is inf if the
+    matrix is not positive definite. It is scaled first, so single precision errs by only .001."""
     terms = np.diag(information) - 2 * means + middle
     scale = shares**2 * terms + prior.diagonal() + added
     if scale.min() <= 0:

@@ -60,12 +60,12 @@ class Field:
     shares: Floats
     log_shares: Floats
     belief: Belief
-    loss: float
-    gain: float | None = None  # Nats of evidence over equal cells; None if the belief was given
+    loss: float  # The negative log posterior
+    gain: float | None = None  # Nats of evidence over equal shares; None if the belief was given
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """A warning if noise alone might have produced the map."""
+        """A warning if noise alone might have produced the map; empty otherwise."""
         # the best of n cells gains z^2 / 2 at p = 1 / n by noise alone
         if self.gain is None or self.gain > np.log(len(self.shares)):
             return ()
@@ -90,7 +90,7 @@ def fit_field(
         readings: The equations of each level.
         laplacian: The graph Laplacian of neighbors (n, n); None for no graph.
         belief: The prior; None to choose it by the evidence (by prediction above 4,500 cells).
-        near: Positive shares (n,) at which a fit with a given belief starts.
+        near: Positive shares (n,) at which the fit also starts if `belief` is given; or None.
         reserved: The number of reserved values among the shares; they are last.
 
     Raises:
@@ -117,7 +117,7 @@ def fit_field(
 def _highest(
     misfit: Misfit, prior: Prior, belief: Belief, even: Floats, near: Floats | None
 ) -> Field:
-    """Return the fit with the lowest loss; stop at the first fit that explains the data."""
+    """Fit from several starts until a fit explains the data; return the fit of the lowest loss."""
 
     def starts() -> Iterator[Floats]:  # lazy: each start is expensive
         if near is not None:
@@ -147,7 +147,7 @@ def _most_predictive(
     The gain is in log likelihood of the held-out rows. Strengths are tried from strong to weak,
     until two consecutive strengths are worse."""
     halves = []
-    for side in (0, 1):  # every other row; of symbols, every other cohort
+    for side in (0, 1):  # every other row, or every other cohort if reports are symbols
         half = []
         for reading in readings:
             rows = np.arange(len(reading.target)) // max(reading.symbols, 1) % 2 == side
@@ -174,8 +174,8 @@ def _most_probable(misfit: Misfit, laplacian: Any | None, even: Floats, reserved
     """Return the fit with the highest evidence and its gain.
 
     Strengths are tried from the middle to weaker strengths, then to stronger strengths, until two
-    consecutive strengths are worse. With the prior that all cells are alike, spikes are cheap, so
-    it must gain more than a noise spike can."""
+    consecutive strengths are worse. The prior that all cells are alike allows spikes, so it must
+    gain more evidence than a noise spike can."""
     information = misfit.information()
     nothing = even_evidence(misfit, even, reserved)
     best, to_beat, weighed = None, -np.inf, [(_EVEN_FIRST, even)]
@@ -214,7 +214,10 @@ def _most_probable(misfit: Misfit, laplacian: Any | None, even: Floats, reserved
 def _walks(
     misfit: Misfit, graph: Graph, prior: Prior, even: Floats
 ) -> Sequence[Iterator[list[Field]]]:
-    """Return the walks to weaker and stronger strengths: one fit each, or two if they differ."""
+    """Return the fits at ever weaker and at ever stronger strengths, as two iterators.
+
+    Each item is the fit at one strength, and a second fit, started at the smoother's shares, if it
+    reaches a different maximum."""
     annealed = _anneal(misfit, Belief(graph, STRENGTHS[-1]), prior, even)
     stronger = list(islice(annealed, _MIDDLE))[::-1]
     smoothed = None if graph == "alike" else _smoothed(misfit, prior, even)

@@ -20,7 +20,7 @@ from decoder.typing import Floats, Indices
 from rappor_core.aggregate import Aggregate
 from rappor_core.params import RapporParams
 
-BLOCKS = 15
+BLOCKS = 15  # blocks of cells whose sums test a map
 MIN_RESERVED = 1e-6  # a share of 0 has no logarithm
 UNLIKELY = 1e-6  # a chi-square test rejects below this p-value
 _NO_INFORMATION = 1e-9  # smaller eigenvalues, relative to the largest, count as 0
@@ -28,13 +28,13 @@ _NO_INFORMATION = 1e-9  # smaller eigenvalues, relative to the largest, count as
 
 @dataclass(frozen=True)
 class LevelEquations:
-    """The linear equations of one level."""
+    """The equations target = design @ shares of one level, with the noise of each row."""
 
     design: Any  # Sparse, (rows, n cells of the finest level)
     target: Floats  # Debiased bit shares, (rows,)
     reports: Floats  # The number of reports behind each row
     noise: BitNoise
-    repetition: float  # rho = sum r^2 / sum r over devices
+    repetition: float  # rho = sum r^2 / sum r over devices with r reports each
     symbols: int = 0  # g if a report is one of g symbols, 0 if it consists of bits
 
     @property
@@ -191,7 +191,7 @@ def own_reserved(misfit: Misfit, near: Floats, reserved: int) -> Floats:
 
 
 def even_map(readings: Sequence[LevelEquations], size: int, reserved: int) -> Floats:
-    """Return a map (n,) of equal cells, with the reserved shares estimated from the equations."""
+    """Return a map (n,) in which all cells are equal; reserved shares come from the equations."""
     shares = np.full(size, 1 / size)
     for _ in range(2 if reserved else 0):  # the weights depend on the reserved shares
         shares = own_reserved(Misfit(readings, shares), shares, reserved)
@@ -199,7 +199,7 @@ def even_map(readings: Sequence[LevelEquations], size: int, reserved: int) -> Fl
 
 
 def even_evidence(misfit: Misfit, even: Floats, reserved: int) -> float:
-    """Return the log evidence of equal cells, up to the same constant as `log_evidence`."""
+    """Return the log evidence of the map `even`, up to the same constant as `log_evidence`."""
     value, _ = misfit.at(even)
     if not reserved:
         return -value
@@ -220,7 +220,7 @@ class MapCheck:
     so the p-value is somewhat too large."""
 
     chi_square: float
-    freedom: int
+    freedom: int  # The degrees of freedom of `chi_square`
     misfit: float  # The chi-square of all rows of the reports
     misfit_freedom: int
     dispersion: float = 1.0  # The rows' variance, relative to the declared variance
@@ -232,7 +232,7 @@ class MapCheck:
 
     @property
     def agrees(self) -> bool:
-        """Whether neither test rejects the map at one in a million."""
+        """Whether the tests of coarse sums and of all rows both have p-values above 1e-6."""
         rows = chdtrc(self.misfit_freedom, self.misfit / self.dispersion)
         return self.p_value > UNLIKELY and float(rows) > UNLIKELY
 
@@ -240,8 +240,8 @@ class MapCheck:
 def check_map(readings: Sequence[LevelEquations], shares: Floats, reserved: int) -> MapCheck:
     """Test whether a map (n,) agrees with the equations of its window.
 
-    If not, and if there are more rows than cells, the noise is measured by a fit without a prior,
-    because reports may simply vary more than declared."""
+    If it does not, and there are more rows than cells, the noise is measured by a fit without a
+    prior, because reports may vary more than declared."""
     roots = [np.sqrt(reading.precision(shares)) for reading in readings]
     pairs = list(zip(roots, readings, strict=True))
     residual = np.concatenate([root * (part.target - part.design @ shares) for root, part in pairs])

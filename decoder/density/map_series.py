@@ -61,7 +61,7 @@ def window_maps(
     Args:
         windows: The aggregates of each window, coarse to fine.
         places: The values of the slot.
-        repeats: The option of `DensityOptions`.
+        repeats: The reports per device in a window; None for the metric's own bound.
     """
     readings = [slot_readings(levels, places, repeats, keep_empty=True) for levels in windows]
     if len(windows) == 1:
@@ -138,9 +138,9 @@ def _of_whole(whole: Field, readings: Sequence[LevelEquations], reserved: int) -
 def _deviating(
     readings: WindowReadings, places: Places, whole: Field, most: float, *, independent: bool
 ) -> tuple[SpaceTimeField, Floats, Sequence[WindowChanges] | None]:
-    """Return the field and its maps of cells (T, n), and the changes if all cells deviate.
+    """Fit the windows' deviations; return the field, its maps (T, n) and the changes of cells.
 
-    If there are too many cells to pool, blocks of cells deviate."""
+    If there are too many cells to pool, blocks of cells deviate, and the changes are None."""
     shares, laplacian, reserved = whole.shares, places.laplacian, len(places.reserved)
     rows, cells = sum(len(level.target) for level in readings[0]), len(shares) - reserved
     prior = Prior.of(whole.belief.graph, laplacian, len(shares), reserved)
@@ -174,7 +174,7 @@ def _instead(
     readings: Sequence[LevelEquations],
     places: Places,
 ) -> WindowMap:
-    """Return the map of all windows if the window's reports agree, or else a separate fit."""
+    """Return the map of all windows if the reports agree with it, else fit the window alone."""
     instead = _of_whole(whole, readings, len(places.reserved))
     remark = "the map of all windows is shown"
     if not instead.check.agrees:
@@ -225,14 +225,14 @@ class Blocks:
 
     @classmethod
     def of(cls, shared: Floats, laplacian: Any | None, most: int, reserved: int) -> Self:
-        """Merge the lightest cells first, each with its lightest neighbor.
+        """Merge the cells of the smallest shares first, each with its smallest neighbor.
 
-        So heavy cells remain separate, and empty areas become a few blocks.
+        So cells of large shares remain separate, and empty areas become a few blocks.
 
         Args:
             shared: The positive map (n,).
             laplacian: The graph Laplacian of neighbors (n, n); None for no graph.
-            most: The number of blocks of cells.
+            most: The number of blocks of cells to form.
             reserved: The number of reserved values.
         """
         size = len(shared) - reserved
@@ -244,7 +244,7 @@ class Blocks:
         return cls(within, of_cell, None if laplacian is None else _touching(laplacian, of_cell))
 
     def reduced(self, windows: Sequence[Sequence[LevelEquations]]) -> list[list[LevelEquations]]:
-        """Return the equations of the windows in the shares of the blocks."""
+        """Return the windows' equations with the shares of the blocks as unknowns."""
         designs: dict[int, Any] = {}
 
         def of(level: LevelEquations) -> LevelEquations:
@@ -266,7 +266,7 @@ class Blocks:
 
 
 def _blocks_of(shares: Floats, laplacian: Any | None, most: int) -> Indices:
-    """Return the number of each cell's block, (n,). Cells without neighbors join the lightest."""
+    """Return the number of each cell's block, (n,). Cells without neighbors join the smallest."""
     size = len(shares)
     into, near = list(range(size)), [set[int]() for _ in range(size)]
     if laplacian is not None:

@@ -45,7 +45,7 @@ from rappor_core.metrics.metric import Metric
 _COLUMNS = ("shares", "estimate", "std_error", "low", "high", "detected")
 MIN_IN_BOX = 1e-9  # the share in the box is a divisor, so it is never 0
 HEAVY = 3  # the number of heavy cells that the cohorts must be able to distinguish from all others
-MAX_NUMBERS = 192  # observed numbers, above which one fit is enough (docs/method.md)
+MAX_NUMBERS = 192  # with more observed numbers, one fit explains them well enough (docs/method.md)
 MAX_WORK = 1e9  # multiplications per step in a fit of all cells (a few tenths of a second)
 
 
@@ -83,20 +83,20 @@ class Density:
     high: Floats
     detected: Flags
     detectable_share: float  # The smallest share that is detected 8 times in 10
-    repetition: float
+    repetition: float  # rho of the finest level's reports
     options: DensityOptions
-    belief: Belief | None
+    belief: Belief | None  # The prior of the map; None for a projection
     warnings: tuple[str, ...]
     unlisted: float = 0.0
-    source: Source = "field"  # `whole`: of all windows; `projection`: of the estimates
+    source: Source = "field"  # `whole`: the map of all windows; `projection`: from `estimate`
     check: MapCheck | None = None  # The test of the map against its own reports
-    changes: Differences | None = None  # From the other windows' mean share; NaN if reserved
+    changes: Differences | None = None  # From the mean of the other windows; NaN if reserved
     # Changes from each window in `bases_of`, in order, with Benjamini-Hochberg over the cells
     since: tuple[Differences, ...] = ()
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The values of the rows, reserved values last."""
+        """The names of the rows: shown cells, then the reserved values."""
         return self.places.shown
 
     def showing(self, cells: Collection[str]) -> Self:
@@ -115,7 +115,7 @@ class Density:
         return self.since[0] if self.since else None
 
     def to_frame(self) -> Any:
-        """Return a pandas.DataFrame with one row per cell. Raises OutputError if not installed."""
+        """Return a pandas.DataFrame with one row per cell. Raises OutputError without pandas."""
         columns = {"cell": self.cells}
         columns |= {name: getattr(self, name).tolist() for name in _COLUMNS}
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
@@ -153,7 +153,7 @@ def estimate_density(
     options: DensityOptions | None = None,
     places: Places | None = None,
 ) -> Density:
-    """Estimate the map of one slot.
+    """Estimate the map of one slot in one window.
 
     Args:
         aggregates: The aggregates of one slot, one for each level that has reports.
@@ -175,7 +175,7 @@ def estimate_density_series(
 
     With method `field`, the windows are pooled (`map_series`): they share one map, and each has its
     own reserved values, small deviations, and tested changes of cells. Estimates and intervals use
-    each window alone, except for a part of their standard errors (`decode`, `warm_starts`).
+    each window alone, but their fits may start from earlier ones (`WarmStarts`).
 
     Args:
         windows: The windows, oldest first, each as `estimate_density` accepts it.
@@ -227,7 +227,7 @@ def _window_map(
     places: Places,
     options: DensityOptions,
 ) -> WindowMap:
-    """Return a window's field, or a projection if there is no field or the reports reject it."""
+    """Return `field`, or a projection of the estimates if it is None or the reports reject it."""
     if field and field.check.agrees:
         return field
     shares = project_simplex(decoding.candidates.estimate)

@@ -23,7 +23,7 @@ _MAX_NAME = 60
 _SHOWN_PROPERTIES = 5
 _NEGLIGIBLE = 1e-9  # smaller parts of a cell count as 0
 _AMBIGUOUS = 1e-3  # the part of a ring's surface that may be inside or outside by interpretation
-_TURNS = (-360.0, 0.0, 360.0)
+_TURNS = (-360.0, 0.0, 360.0)  # degrees by which an area is shifted to meet the cells
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def areas_of(
     """Compute the fraction of each cell's surface inside each area, for one level.
 
     Returns:
-        The areas that overlap a cell, and notes for readers of their shares.
+        The areas that overlap a cell, and notes that readers of the areas' shares need.
 
     Raises:
         ParameterError: No area overlaps a cell.
@@ -176,7 +176,7 @@ def _cell_polygons(grid: Grid, cells: Sequence[str]) -> Any:
 def surface(polygons: Any) -> Floats:
     """Compute the surfaces (n,) of polygons given in degrees, up to a constant.
 
-    They are exact on the sphere for edges that are straight in longitude and sine of the latitude.
+    The surfaces are exact on the sphere for edges straight in longitude and sine of the latitude.
     """
     flat = shapely.transform(polygons, lambda x, y: (x, np.sin(np.radians(y))), interleaved=False)
     return np.asarray(shapely.area(flat))
@@ -218,7 +218,7 @@ def region_cells(grid: Grid, level: int, region: Any) -> tuple[str, ...]:
     """List the grid's cells of a level that touch a region, sorted by code.
 
     Args:
-        grid: The grid.
+        grid: The grid, whose box limits the cells.
         level: The level of the cells.
         region: Valid polygons, longitude first.
 

@@ -44,7 +44,7 @@ class SpaceTimeField:
     deviations: Deviations
     graph: Graph
     strengths: Strengths
-    changes: Released
+    changes: Released  # The detected changes of single cells
 
 
 def fit_space_time(
@@ -61,7 +61,7 @@ def fit_space_time(
 
     Args:
         windows: The equations of each window, all with the same rows (precision 0 without reports).
-        shared: The map (n,) of the sum of the windows.
+        shared: The map (n,) fitted to all windows together.
         precision: The prior precision of its log shares, (n, n), sparse.
         laplacian: The graph Laplacian of neighbors (n, n); None for no graph.
         most_repeated: The bound of `most_repeated_noise`.
@@ -106,8 +106,7 @@ def fit_space_time(
 def most_repeated_noise(windows: WindowReadings, shared: Floats) -> float:
     """Bound the fraction of a row's variance that stationary devices repeat in every window.
 
-    This variance comes from the draws that devices make once per lifetime, and from the assignment
-    to cohorts.
+    This variance is from draws that devices make once per lifetime, and from the choice of cohorts.
 
     Args:
         windows: The equations of each window.
@@ -125,7 +124,7 @@ def most_repeated_noise(windows: WindowReadings, shared: Floats) -> float:
 
 
 def _reserved(windows: WindowReadings, cells: Floats, reserved: int) -> Floats:
-    """Estimate the reserved shares (T, r), given the shares (T, n) among devices in a cell."""
+    """Estimate the reserved values' shares (T, r), given each cell's share (T, n) of all cells."""
     rows = []
     for readings, inside in zip(windows, cells, strict=True):
         size = len(inside)

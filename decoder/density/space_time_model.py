@@ -97,7 +97,7 @@ def deviations_of(
 
 
 def modes_of(deviations: Deviations, structure: Any) -> Modes:
-    """Compute independent directions of deviations; `structure` is the prior's, sparse (n, n)."""
+    """Compute independent directions of deviations under `Prior.structure`, sparse (n, n)."""
     shaped = deviations.response * deviations.shares
     by_rows = len(shaped) < shaped.shape[1]
     if by_rows:
@@ -137,7 +137,7 @@ class Contrasts:
     turn: Floats  # (T - 1, T), maps window data to independent numbers with noise variance 1
     ratios: Floats  # (T - 1,), the variance in each number of a deviation of variance 1
     back: Floats  # (T, T - 1), R H' times the rotation: maps the numbers back to the windows
-    log_noise: float
+    log_noise: float  # The log determinant of the contrasts' noise covariance
 
 
 def learn_strengths(
@@ -146,10 +146,10 @@ def learn_strengths(
     """Estimate the strengths by maximizing the restricted posterior.
 
     Args:
-        modes: The data.
+        modes: The directions and their data.
         scale: The `scale` of `Deviations`, (T,).
         inside: The share of devices in a cell in each window, (T,).
-        most_repeated: The bound of a; 0 if all noise is drawn anew.
+        most_repeated: The upper bound of `repeated`; 0 if devices repeat no noise.
         independent: Whether to use phi = 0 only.
     """
     fits = [_for_phi(modes, scale, inside, most_repeated, 0.0, None)]
@@ -185,7 +185,7 @@ def _for_phi(
     phi: float,
     near: Strengths | None,
 ) -> Strengths:
-    """Return the best strengths for one phi, starting at those of another phi if given.
+    """Return the best strengths for one phi; the search starts at `near`, if given.
 
     The variables are ln tau^2 and the logits of a / a_max, b, psi / .97 and g."""
     data, rest = modes.data / scale, modes.rest / np.outer(scale, scale)
@@ -231,10 +231,10 @@ def _for_phi(
 class Released:
     """The m detected changes of single cells."""
 
-    cells: Indices  # Indices, (m,)
-    patterns: Indices  # Indices, (m,)
-    sizes: Floats  # (m,), refitted together: changes of the cell's share among those in a cell
-    errors: Floats
+    cells: Indices  # Indices of the cells, (m,)
+    patterns: Indices  # Indices of the windows' patterns (`patterns`), (m,)
+    sizes: Floats  # (m,), changes of the cell's share among devices in a cell; refitted together
+    errors: Floats  # Standard errors of the sizes, (m,)
     rest: Floats  # The data (r, T - 1) without the changes
 
     @property

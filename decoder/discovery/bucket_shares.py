@@ -166,7 +166,7 @@ def best_extensions(
         half_least: The minimum score over the first half of the cohorts.
 
     Returns:
-        For each kept extension, the index of its prefix, its bits and its score.
+        For each kept extension, the index of its prefix, the extended prefix, and its score.
     """
     shape = (len(prefixes), _KEPT)
     best, values = np.empty(shape, dtype=np.int64), np.empty(shape)
@@ -180,7 +180,7 @@ def best_extensions(
     return parents, bits, values[filled]
 
 
-CLIP = 2.5  # standard deviations of one bucket
+CLIP = 2.5  # the maximum contribution of one bucket, in standard deviations
 STRONG = 6.0  # standard errors, above which a prefix makes its buckets noisier
 ENTERS = 3.5  # the minimum score of a prefix that enters a pursuit's fit
 MEDIAN_SQUARE = 0.4549364  # the median of the square of a standard normal variable
@@ -191,15 +191,16 @@ _RIDGE = 1e-9  # relative to the diagonal; prefixes that share every bucket are 
 class GroupShares:
     """The bucket shares (m, k) of one group's cohorts with reports."""
 
-    cohorts: Indices
-    reports: Floats
+    cohorts: Indices  # The numbers of the cohorts, (m,)
+    reports: Floats  # The number of reports of each cohort, (m,)
     shares: Floats
     num_bits: int  # The length of its prefixes
 
     def scores(self) -> Floats:
         """Return each bucket's contribution to a prefix's score, (m, k); the sum has unit variance.
 
-        Parts are clipped, so that a heavy string does not lift every prefix in the same bucket."""
+        Contributions are clipped, so that a heavy string does not lift all prefixes in its buckets.
+        """
         scaled = (
             (self.shares - 1 / self.shares.shape[1]) * np.sqrt(self.reports)[:, None] / self._spread
         )
@@ -227,7 +228,7 @@ class GroupShares:
         """
 
         def solved(weights: Floats) -> tuple[Floats, Floats, float, float]:
-            """Return shares, the diagonal of the inverse, and residual variance and skewness."""
+            """Return shares, diagonal of the inverse normal matrix, residual variance, skewness."""
             normal, right = self._equations(design, weights)
             normal[np.diag_indices(len(normal))] *= 1 + _RIDGE
             inverse = np.asarray(np.linalg.inv(normal), dtype=np.float64)
@@ -304,7 +305,7 @@ class Fit:
 
     shares: Floats
     null_errors: Floats
-    skewness: float
+    skewness: float  # Of a fitted share if no one has the prefix
     num_reports: float
 
     @property

@@ -30,7 +30,7 @@ from rappor_core.hashing import normalize
 from rappor_core.metrics.metric import Metric
 
 FOUND_AT = (12.0, 14.0)  # standard errors at which half and nearly all strings are detected
-NEARLY_ALL = 0.95  # the fraction of estimates that exceed the minimum crowd
+NEARLY_ALL = 0.95  # the probability that the estimate of a string at `most_found` exceeds the crowd
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class FoundString:
     """A detected string. Shares are fractions of the reports."""
 
     string: str  # Text chosen by devices; a person must read it before it is trusted or published
-    whole: bool  # False if the code exceeds the hashed part: a prefix
+    whole: bool  # False for a prefix of a string whose code exceeds the hashed bits
     estimate: float
     std_error: float
     low: float  # Lower end of an interval that is corrected for selection
@@ -61,7 +61,7 @@ class FoundString:
     p_adjusted: float
     declared: str = ""  # `fallback` or `no_data` if the metric itself sends the string
     code: str = ""  # The hashed bits of its code, in hexadecimal
-    rest: str = ""  # The first bytes of an incomplete character, in hexadecimal
+    rest: str = ""  # The bytes of an incomplete last character, in hexadecimal
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Discovery(DecodedWindow):
     num_below_crowd: int  # The number of detected strings with too few reports to be named
     half_found: float  # The share at which half of the strings are named
     most_found: float  # The share at which nearly all strings are named
-    half_by_noise: float  # The share at which half are detected, regardless of the crowd
+    half_by_noise: float  # The share at which half of the strings are detected, named or not
     found: tuple[FoundString, ...] = field(default=())
 
 
@@ -163,7 +163,7 @@ def declared_groups(metric: Metric) -> PrefixGroups:
 def group_shares(
     aggregate: Aggregate, groups: PrefixGroups, noise: BitNoise
 ) -> tuple[GroupShares, ...]:
-    """Compute unbiased bucket shares of each group. Raises DecodeError if one has no reports."""
+    """Compute unbiased bucket shares of each group. Raises DecodeError if a group has none."""
     reports = np.array(aggregate.reports_per_cohort, dtype=np.float64)
     counts = np.array(aggregate.bit_counts, dtype=np.float64)
     cohorts = np.arange(len(reports))

@@ -88,7 +88,7 @@ def search(
 def _extended(
     groups: PrefixGroups, level: int, group: GroupShares, prefixes: Prefixes, parents: Floats
 ) -> tuple[Prefixes, Floats]:
-    """Return the kept prefixes of the next level and the mean of their scores so far."""
+    """Extend prefixes by one level; return the kept ones and their mean scores over all levels."""
     least = MIN_SCORE
     origins, bits, values = best_extensions(
         prefixes, group.num_bits, groups.bits_per_level, group.cohorts, group.scores(), least,

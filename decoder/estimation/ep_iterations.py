@@ -36,19 +36,19 @@ MAX_ITERATIONS = 60
 MIN_ITERATIONS = 9
 TOLERANCE = 0.03  # the maximum change of a z-score at convergence
 MIN_LEFT = 1e-9  # the minimum of 1 - s^2 d; a smaller value is rounding
-REFRESH_NOISE = frozenset({3, 6})
-REBUILD_LADDER = frozenset({2, 3, 4, 5, 6})
-MAX_LAGGING = 5  # consecutive rounds that reuse the covariance of an earlier one
+REFRESH_NOISE = frozenset({3, 6})  # rounds that recompute the noise
+REBUILD_LADDER = frozenset({2, 3, 4, 5, 6})  # rounds that may rebuild the prior's components
+MAX_LAGGING = 5  # consecutive rounds that reuse the covariance of an earlier round
 LAST_LAGGING = 10  # the last round that may reuse a covariance; later, heavy sites would oscillate
 MAX_UNLIKE = 2.0  # the maximum ratio of noise between windows for a warm start
 WARM_START_STEPS = 200  # EM steps of a warm start: the scores are almost final
 MAX_SURE = 10.0  # the maximum precision of a site at a warm start, relative to its cavity
 NEAR = 4  # the round number with which a warm start begins
-FREEZE_ACTIVE_AFTER = 14
+FREEZE_ACTIVE_AFTER = 14  # later rounds keep the set of active candidates
 WORK_OF_BIT = 20.0  # the work of a gathered sum, in multiplications of a matrix product
 WORK_OF_CANDIDATE = 5e3  # the work of a candidate in the prior
-FEW_ROWS = 128  # up to this size, each such candidate is left out and the others are fitted again
-FEW_CANDIDATES = 256  # up to this number, that takes seconds
+FEW_ROWS = 128  # with at most so many rows, each likely candidate is tested in a separate fit
+FEW_CANDIDATES = 256  # with at most so many candidates, the separate fits take seconds
 STAGE = "rounds of the fit"
 
 
@@ -57,7 +57,7 @@ class FitProblem:
     """The data and options for a fit by expectation propagation."""
 
     centered: Floats  # y - a, (m, k)
-    positions: Positions
+    positions: Positions  # Bits of the candidates, (M, m, h)
     random: RandomString
     noise_of: Callable[[Floats], Floats]  # Shares (M,) -> covariance of each cohort (m, k, k)
     may_be_full: bool = True  # Whether all candidates may take part
@@ -87,7 +87,7 @@ class FitProblem:
         return self.may_be_full and all_may_take_part(self.number, shape, self.positions.shape[2])
 
     def work(self, active: int) -> float:
-        """Estimate the multiplications of an iteration with `active` candidates, or with all."""
+        """Estimate the multiplications per iteration with `active` candidates, or all if `full`."""
         size = (self.centered.shape[0], self.centered.shape[1]), self.positions.shape[2]
         if self.full:
             return work_of_all(self.number, *size)
@@ -111,9 +111,9 @@ class EpIteration:
     """The sites, their solution, and the new scores and prior."""
 
     sites: Sites
-    noise: Floats
+    noise: Floats  # The covariance of each cohort, (m, k, k)
     fitted: Balance
-    cavity: Floats  # The variance of each estimate without its own site, before kappa, (M,)
+    cavity: Floats  # Variance (M,) of each leave-one-out estimate; not yet times kappa
     scores: Scores
     prior: SharePrior
 
@@ -231,14 +231,14 @@ def _target(problem: FitProblem, sites: Sites) -> Floats:
 
 
 def _information(fitted: Balance, sites: Sites) -> Floats:
-    """Return d_i (M,); for candidates outside the fit, the mean over random positions."""
+    """Return the information d_i (M,) of candidates; outside the fit, that of random strings."""
     information = np.full(len(sites.mean), fitted.solution.expected)
     information[sites.active] = fitted.solution.information
     return information
 
 
 def _cavity(fitted: Balance, sites: Sites) -> Floats:
-    """Return (1 - s_i^2 d_i) / d_i (M,), the variance of leave-one-out estimates before kappa."""
+    """Return (1 - s_i^2 d_i) / d_i (M,), leave-one-out variances without the factor kappa."""
     information = _information(fitted, sites)
     cavity = free_part(sites.variance, information) / information
     if (cavity <= 0).any():
@@ -247,7 +247,7 @@ def _cavity(fitted: Balance, sites: Sites) -> Floats:
 
 
 def _leave_one_out(problem: FitProblem, fitted: Balance, sites: Sites, cavity: Floats) -> Scores:
-    """Return beta_i = m_i + z_i'u / d_i and se_i^2 = kappa times the cavity variance."""
+    """Return the estimates m_i + z_i'u / d_i, with errors (kappa times the cavity variance)^.5."""
     sums = problem.sums(fitted.solution.residual)
     information = _information(fitted, sites)
     return Scores(sites.mean + sums / information, np.sqrt(fitted.excess * cavity))

@@ -1,7 +1,7 @@
 """The sites of expectation propagation: Gaussian approximations of each candidate's prior.
 
-Multiplied with the cavity estimate, a site has the mean and variance of the true posterior (Minka
-2001)."""
+Multiplied with the cavity estimate, a site has the true posterior's mean and variance (Minka 2001).
+"""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ FULL_FIT_PER_ROW = 4  # candidates per row, above which a fit of all would overf
 MAX_WORK = 5e9  # multiplications per round, for about a second; about twenty rounds are usual
 DAMPING = 0.6
 MIN_PRECISION = -0.5  # of a site, relative to its cavity; negative sites widen the cavity
-CUT_OFF = 0.02  # the minimum if precisions must be positive, and the minimum distance from 0
-ACTIVE_LOCAL_FDR = 0.2
+CUT_OFF = 0.02  # a precision's minimum distance from 0, and its minimum if it must be positive
+ACTIVE_LOCAL_FDR = 0.2  # a candidate with a lower local fdr takes part in the fit
 EM_STEPS = 20
-LADDER_MOVED = 0.10
+LADDER_MOVED = 0.10  # the change of the lowest component that rebuilds the prior
 _CONTENDER = 1.0  # a candidate with a lower z-score never becomes active
 _BIN = 0.01  # bin width of z-scores that are summarized for the prior
 _FAR = 1000.0  # z-scores are clipped here
@@ -55,7 +55,7 @@ class Sites:
     mean: Floats
     variance: Floats
     active: Flags  # The candidates that take part
-    shrunken: Floats  # Posterior means
+    shrunken: Floats  # Posterior means of the shares
 
     def updated(
         self,
@@ -68,10 +68,10 @@ class Sites:
         least: float = MIN_PRECISION,
         damping: float = DAMPING,
     ) -> Sites:
-        """Match the next sites to the posteriors under `prior`.
+        """Return the next sites, which match the posteriors under `prior`.
 
         Args:
-            scores: The cavity estimates.
+            scores: The cavity (leave-one-out) estimates of all candidates.
             prior: The prior of the shares.
             limit: The maximum number of active candidates, unless `full`.
             full: Whether all candidates take part; otherwise only the most probable candidates do.
@@ -100,7 +100,7 @@ class Sites:
     def _matched(
         self, members: Indices, near: Scores, posterior: Posterior, least: float, damping: float
     ) -> Sites:
-        """Compute the clipped site precision 1/t - 1/se^2 and its shift; damp both."""
+        """Return damped sites of clipped precision 1/t - 1/se^2; t is the posterior variance."""
         cavity = 1 / near.std_errors**2
         precision = 1 / np.maximum(posterior.variance, 1e-300) - cavity
         precision = np.maximum(precision, least * cavity)
@@ -150,7 +150,7 @@ def refit_prior(
 def _summarize(
     scores: Scores, null_z: Floats, active: Flags
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the columns and counts for the prior, with inactive scores in narrow bins."""
+    """Return estimates, errors, null deviates and counts; inactive scores are binned."""
     if len(active) <= _SUMMARIZE or active.all():
         return *scores, null_z, np.ones(len(active))
     error = scores.std_errors[~active][0]

@@ -49,7 +49,7 @@ class Estimate:
 
     shares: Floats  # Unbiased
     std_errors: Floats
-    z: Floats
+    z: Floats  # The score of the test that no one has the candidate
     low: Floats  # Lower end of an interval without correction for selection, not clipped to [0, 1]
     high: Floats
     shrunken: Floats  # Posterior means
@@ -65,10 +65,10 @@ class Estimate:
     freedom: float = np.inf  # Degrees of freedom of the t distribution of the scores
     iterations: int = 1
     converged: bool = True
-    full: bool = True
-    penalty: float | None = None
+    full: bool = True  # Whether all candidates took part in the fit
+    penalty: float | None = None  # Of the LASSO; None for other methods
     method: str = "cavity"
-    directions: Directions | None = None  # How much each share follows each bit share
+    directions: Directions | None = None  # The weight of each bit share in each estimated share
 
     @cached_property
     def deviates(self) -> Floats:
@@ -82,7 +82,7 @@ class Estimate:
 
     @property
     def null_p_values(self) -> Floats:
-        """The `p_values`, uniform for candidates that no one has (`cavity` shrinks scores)."""
+        """The `p_values`, scaled to be uniform for absent candidates (`cavity` shrinks scores)."""
         scale = min(self.ratio, 1.0) ** 0.5 if self.method == "cavity" else 1.0
         return self._upper_tail(self.deviates / scale)
 
@@ -107,7 +107,7 @@ def by_cavity(
     """Estimate shares by leave-one-out scores over a sparse, positive fit (`fit_cavity`).
 
     Args:
-        observed: The debiased counts.
+        observed: The debiased counts, with the candidates' bits and the noise.
         level: The level of the intervals.
         progress: A callback for progress.
         full: Whether all candidates may take part in the fit.
@@ -210,7 +210,7 @@ def fit_direct(
 def _own_directions(
     noise: CohortNoise, bits: NDArray[np.integer[Any]], signs: Floats
 ) -> Directions:
-    """Return the mean over cohorts of bits (m, M), or of the complements where `signs` are -1."""
+    """Return directions that average bits (m, M), complemented where `signs` are -1."""
     weights, num_bits = noise.reports / noise.reports.sum(), noise.random.num_bits
 
     def directions(candidates: Indices) -> Floats:
@@ -238,7 +238,7 @@ def by_bit(observed: Observed, level: float) -> Estimate:
 
 
 def by_boolean(observed: Observed, level: float) -> Estimate:
-    """Estimate the shares of the two values of one bit: the bit and its complement."""
+    """Estimate the shares of true and of false from one bit and its complement."""
     noise, bit = observed.noise, observed.bit_shares
     true = fit_direct(bit, noise.reports, noise.bits, noise.repetition, level)
     false = fit_direct(1 - bit, noise.reports, noise.bits.mirrored(), noise.repetition, level)
@@ -279,9 +279,9 @@ def _estimate(
 ) -> Estimate:
     """Compute intervals, prior and posteriors for the scores.
 
-    `all_shares` (M,) are the fit's shares, 0 outside the fit. `quieter` scales down the errors by
-    which scores scatter, because a selection removes noise from the remainder: with the full
-    errors, all scores would look like shares. `more` are additional fields of the estimate."""
+    `all_shares` (M,) are the fit's shares, 0 outside the fit. `quieter` reduces the errors for the
+    prior, because a selection removes noise from the residual: with the full errors, all scores
+    would look like shares. `more` are additional fields of the estimate."""
     null_z, random = tail.deviate(z), observed.noise.random
     near = Scores(scores.estimates, scores.std_errors * quieter)
     prior = refit_prior(prior, near, all_shares != 0, null_z=null_z, steps=_PRIOR_STEPS)

@@ -2,7 +2,7 @@
 
 Erlingsson, Pihur, Korolova 2014 (arXiv:1407.6981), section 4, select with the LASSO. Following the
 path to its end selects noise; we stop at the penalty that a string which no one has rarely reaches.
-The rest of a selection was chosen together with its wrong strings, so LASSO and refit are run again
+Wrong strings influence which other candidates are selected, so LASSO and refit are run again
 without each selected candidate (docs/method.md, "The LASSO estimator")."""
 
 import warnings
@@ -33,8 +33,8 @@ from decoder.numerics.bit_tensor import Positions
 from decoder.progress import Progress, silent
 from decoder.typing import Floats, Indices
 
-SHORT_LIST_FACTOR = 0.5  # times the Bonferroni quantile; measured in docs/evaluation/lists.md
-LONG_LIST_FACTOR = 0.7
+SHORT_LIST_FACTOR = 0.5  # penalty over Bonferroni quantile; measured in docs/evaluation/lists.md
+LONG_LIST_FACTOR = 0.7  # the same, if there are more candidates than rows
 _MIN_QUANTILE = 1.0  # normal quantile; a lower penalty has no effect, regardless of the level
 _MAX_ENTERING = 512  # columns added between two checks of all columns; most are removed again
 _MAX_ROUNDS = 200
@@ -67,7 +67,7 @@ def noise_penalty(
         weights: The inverse variance of each row, (m, k).
         random: The distribution of a random string.
         num_candidates: The number of candidates.
-        alpha: The error level.
+        alpha: The error level that the quantile divides among the candidates.
         strict: Whether to use the full quantile if there are more candidates than rows, so that
             wrong strings are rarely selected.
     """
@@ -162,7 +162,7 @@ _DEPENDENT = 1e-8  # a column with a smaller remainder (in sum of squares) depen
 _MAX_P = 0.15  # the maximum p-value of a candidate that is worth a fit without it
 _MARGIN = 10.0  # a factor on the p-value at which a rule accepts all selected candidates
 _SHARE_STEPS = 3
-_SHARE_TOLERANCE = 0.1  # standard errors
+_SHARE_TOLERANCE = 0.1  # a smaller step, in standard errors, ends the search for a share
 _PROBED = 2.0  # the shift of a share, in standard errors, to measure the response of its score
 _MAX_WIDENED = 8.0  # the maximum factor on an error if others take over nearly all of a share
 _PROBES = 16  # the maximum number of unselected candidates probed for their response
@@ -218,10 +218,10 @@ def left_out(
     divided by `_response`.
 
     Args:
-        problem: The problem.
-        selected: The selection.
+        problem: The data of the fit.
+        selected: The selection from all candidates, with its refit.
         first: Shares, scores and null tail from the refit with all candidates, (M,) each.
-        alpha: The error level.
+        alpha: The error level, which sets the penalty.
         progress: A callback for progress.
         weights: The divisors (M,) of the p-values in the decision rule.
     """
@@ -283,7 +283,7 @@ class _Without:
     problem: FitProblem
     selected: Selected
     candidate: int
-    expected: float  # Its share; a difference from the removed share counts as unlisted
+    expected: float  # Its estimated share; what is not removed of it counts as unlisted
     alpha: float
 
     @cached_property
@@ -291,7 +291,7 @@ class _Without:
         return centered_columns(self.problem.positions[[self.candidate]], self.problem.random)
 
     def solve(self, share: float) -> Solution:
-        """Select and refit in y - a - b z_i, with b = `share`."""
+        """Select and refit without the candidate on y - a - b z_i, where b is `share`."""
         problem, fit, noise = self.problem, self.selected.fit, self.selected.noise
         random = problem.random
         missing = self.selected.fitted.balance.missing + max(self.expected - share, 0.0) ** 2
@@ -307,7 +307,7 @@ class _Without:
         )
 
     def score(self, share: float) -> tuple[float, Floats]:
-        """Return the score of z_i, in null deviations, without `share` of it, and the residual."""
+        """Return the score of z_i, in null deviations, after removing `share`; and the residual."""
         residual = self.solve(share).residual
         score = float(self.column.ravel() @ residual.ravel())
         return score / float(np.sqrt(null_variance(residual, self.problem.random))), residual

@@ -27,7 +27,7 @@ from decoder.numerics.bit_tensor import (
 from decoder.typing import Floats
 
 _TINY = 1e-9
-_ROUNDING = 1e-12  # relative to the squares of a residual
+_ROUNDING = 1e-12  # a smaller variance, relative to a residual's sum of squares, is rounding
 _ALIKE = 1e-12  # a smaller relative difference of two symbols' variances is rounding
 _CLOSE = 0.005  # tolerance of the ratio of observed to expected score variance
 
@@ -37,8 +37,8 @@ class Solution(NamedTuple):
 
     residual: Floats  # u = V^-1 (y - Z m), (m, k)
     information: Floats  # d_i = z_i' V^-1 z_i of the active candidates, (A,)
-    expected: float  # sum tr(C [V^-1]_jj)
-    weigh: Callable[[Floats], Floats]  # V^-1 times columns (n, B)
+    expected: float  # The score variance that V implies, sum tr(C [V^-1]_jj)
+    weigh: Callable[[Floats], Floats]  # Multiplies V^-1 with columns (n, B)
 
 
 class Balance(NamedTuple):
@@ -131,7 +131,7 @@ def left_out_scores(
 
 
 def missing_error(balanced: Balance, freedom: float) -> float:
-    """Return the standard error of tau; the score variance is about chi-squared with `freedom`."""
+    """Return the standard error of tau, given the degrees of freedom of the score variance."""
     return float(np.sqrt(2 * freedom) / balanced.solution.expected)
 
 
@@ -259,7 +259,7 @@ def candidate_solver(
 
 
 class Refit(NamedTuple):
-    """Shares (A,) of a refit, their covariance (A, A) before kappa, and the balance."""
+    """Shares (A,) of a refit, their covariance (A, A) without the factor kappa, and the balance."""
 
     shares: Floats
     covariance: Floats

@@ -36,7 +36,7 @@ MORE_DAMPING = 0.3  # the damping if a fit with the usual steps does not converg
 REFIT_ROUNDS = 20  # rounds of a fit without a candidate; its test is valid at any round
 REFIT_WORK = 1e8  # the minimum multiplications of such a fit, even for short lists
 MAX_REFIT_WORK = 3e10  # multiplications for all such fits, for a few seconds
-MAY_BE_NAMED = 0.2
+MAY_BE_NAMED = 0.2  # level of the rule that selects the candidates to test in separate fits
 FEW_COHORTS = 8  # up to this number, a score may consist of one heavy bit
 EXPECTED = 10  # the expected number of wrong strings to test even if no rule would name them
 REFIT_TOLERANCE = 0.1  # of a z-score
@@ -51,7 +51,7 @@ class CavityFit(NamedTuple):
     """The result of the cavity fit for M candidates."""
 
     scores: Scores  # Unbiased shares and errors
-    z: Floats  # For the hypothesis that no one has the candidate, (M,)
+    z: Floats  # Scores for the hypothesis that no one has the candidate, (M,)
     tail: NullTail  # The null distribution of z
     law: NullTail  # The null distribution of scores against the residual
     last: EpIteration
@@ -102,10 +102,11 @@ def fit_cavity(
     """Score all candidates deterministically, with fixed orders of summation.
 
     Args:
-        problem: The problem.
+        problem: The data and options of the fit.
         progress: A callback for progress.
-        warm_starts: One object for all windows of a series.
-        weights: The divisors (M,) of the p-values in the decision rule, which decide who is tested.
+        warm_starts: One object for all windows of a series; None to start cold.
+        weights: The divisors (M,) of the p-values in the decision rule; they select the candidates
+            to test in separate fits.
         repeated: Whether devices may report more than once.
     """
     problem, (now, iterations, converged) = _until_converged(problem, progress, warm_starts)
@@ -133,7 +134,7 @@ def _until_converged(
 ) -> tuple[FitProblem, EpResult]:
     """Run EP until an attempt converges; return the problem that was solved and the result.
 
-    Attempts: a warm start, a cold start of all, of the probable ones, then with more damping."""
+    Attempts: warm; cold with all candidates or probable ones; these with more damping."""
     near = warm_starts.near(problem) if warm_starts else None
     if near is not None:
         with suppress(ImproperError):
@@ -176,7 +177,7 @@ def _doubtful(
 
 
 def _left_out(problem: FitProblem, now: EpIteration) -> Floats:
-    """Return the test scores (M,) with exact null variance."""
+    """Return the test scores (M,); those of active candidates have the exact null variance."""
     solution, sites = now.fitted.solution, now.sites
     z, active = now.scores.z.copy(), np.flatnonzero(sites.active)
     worth = np.abs(z[active]) > WORTH_LEAVING_OUT
@@ -196,8 +197,7 @@ def _refitted(
     """Return the test deviates (M,); for doubtful candidates, they come from fits without them.
 
     Fits start cold, because from the current sites they would stay near an explanation that
-    involves the candidate. If separate fits would take too long, candidates of similar strength
-    share a fit.
+    involves the candidate. If separate fits would take too long, similarly strong ones share a fit.
     """
     work = problem.work(len(doubtful))
     number = int(MAX_REFIT_WORK / (REFIT_ROUNDS * work + REFIT_WORK))
@@ -215,7 +215,7 @@ def _refitted(
 def _unseen(problem: FitProblem, group: Indices) -> Floats:
     """Return the test deviates of a group (B,) against a fit without it; 0 if there is no fit.
 
-    The columns of the others are fitted to its residual with a prior N(0, 1)."""
+    For each candidate, the rest of its group is fitted to the residual with a prior N(0, 1)."""
     try:
         rest = run_ep(_without(problem, group), tolerance=REFIT_TOLERANCE, most=REFIT_ROUNDS)
     except ImproperError:

@@ -36,12 +36,12 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.flow import DISTANCE, HOME, PAIR, QUESTIONS, WORK, ZONES, Flow
 from rappor_core.metrics.metric import Metric
 
-ROUNDS = 3  # of removing collisions; the third subtracts the predictions of the first two
+ROUNDS = 3  # rounds of removing collisions; the third subtracts what the first two predict
 MAX_ROUNDS = 6  # the limit while more flows turn out to be far from gravity
 FORGED = 0.01  # the fraction of all reports that an attacker fabricates
 REJECTED = 0.001  # below this p-value, the answers to a question do not fit
-WIDE = 30.0  # the initial size of departures in a second climb
-MAX_OF_PEOPLE = 0.5
+WIDE = 30.0  # the initial size of departures in a second fit
+MAX_OF_PEOPLE = 0.5  # warn if the detected flows have a smaller share of people
 KNOWN_FLOOR = 1e-3  # the minimum flow in a known matrix, as a fraction of an even share
 STAGE = "flows"
 
@@ -58,7 +58,7 @@ def decode_flows(
         aggregate: The aggregate of a metric of kind `flow`, with its definition.
         options: The options; `level`, `alpha`, `repeats` and `without_cohorts` are used.
         known: The shares or counts (P,) of a known matrix, such as the last census. Its errors are
-            estimated as departures.
+            estimated as departures. None for no matrix.
         progress: A callback, called with (stage, done, total).
 
     Returns:
@@ -142,7 +142,7 @@ def _fit_to(data: FlowData, start: FlowFit) -> FlowFit:
 
 
 def flow_of(aggregate: Aggregate) -> Flow:
-    """Return a flow metric's settings. Raises DecodeError if it is none, or has no reports."""
+    """Return a flow metric's settings. Raises DecodeError for other kinds and without reports."""
     is_flow = "bands_km" in (aggregate.definition.get("details") or ())
     details = Metric.from_dict(aggregate.definition).details if is_flow else None
     if not isinstance(details, Flow):
@@ -204,7 +204,7 @@ def _fit_answers(
 
 
 def _gravity(space: FlowSpace, base: Floats | None) -> Gravity:
-    """Return the gravity model around a known matrix; a reserved side without people stays free."""
+    """Return gravity around a known matrix, or without one; a reserved side it lacks stays free."""
     if base is None:
         return Gravity(space, np.zeros(space.num_pairs), SIDE_PRECISION)
     total = float(base.sum()) if base.shape == (space.num_pairs,) else 0.0
@@ -222,7 +222,7 @@ def _gravity(space: FlowSpace, base: Floats | None) -> Gravity:
 
 
 def _doubts(moments: FlowMoments, expected: Floats) -> dict[str, float]:
-    """Return, by question, the expected squared error over its classes in `expected` (P,)."""
+    """Return the expected sum of squared errors of each question's class shares in `expected`."""
     fit, doubts = moments.fit, {}
     for name in QUESTIONS:
         sums = fit.gravity.space.sums(name)
@@ -235,7 +235,7 @@ def _doubts(moments: FlowMoments, expected: Floats) -> dict[str, float]:
 def _tables(
     moments: FlowMoments, answers: Mapping[str, Answers], level: float, alpha: float
 ) -> dict[str, Any]:
-    """Return the tables of a decoding by the names of their fields in `FlowDecoding`."""
+    """Return the tables of flows, zones, cells and bands, as fields of `FlowDecoding`."""
     fit, space = moments.fit, moments.fit.gravity.space
     quantile = -float(ndtri((1 - level) / 2))
     flows = _shares(*moments.pairs.cavity(), quantile)
@@ -287,7 +287,7 @@ def _forged_shift(counts: Mapping[str, SymbolCounts]) -> float:
 
 
 def _shares(estimate: Floats, error: Floats, quantile: float, least: float = 0.0) -> ShareTable:
-    """Return shares with intervals, which are from `least` to 1 if the answers contain nothing."""
+    """Return shares with intervals, which range from `least` to 1 if the error is infinite."""
     finite = np.isfinite(error)
     half = quantile * np.where(finite, error, 0.0)
     low, high = (

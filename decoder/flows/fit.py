@@ -42,7 +42,7 @@ class FlowData:
     coarse: Floats  # (R,) shares over standard errors
     precision: Floats  # (R,) inverse standard errors; 0 for a question without reports
     sums: Any  # (R, P) sparse; maps shares of pairs to `coarse`
-    zones: Indices  # (Z,) rows of pairs of zones
+    zones: Indices  # (Z,) indices of the rows for pairs of zones
 
     @classmethod
     def of(cls, gravity: Gravity, answers: Mapping[str, Answers]) -> Self:
@@ -86,7 +86,7 @@ class DepartureNoise:
 
     @cached_property
     def coarse(self) -> Arrowhead:
-        """The covariance of the other answers given x and `pair`, (R, R)."""
+        """The covariance of the answers to the other questions, given x and `pair`, (R, R)."""
         sums = self.data.sums
         covariance = sums @ rows_times(self.kept_variance, sums.T)
         covariance += sparse.eye_array(sums.shape[0])
@@ -130,7 +130,7 @@ class FlowFit:
 
     @cached_property
     def entries(self) -> Any:
-        """The derivatives of log shares by the parameters and the level, sparse (P, n + 1)."""
+        """The derivatives of log shares by the parameters and a common level, sparse (P, n + 1)."""
         level = sparse.csr_array(np.ones((len(self.shares), 1)))
         return sparse.hstack([self.gravity.incidence, level], format="csr")
 
@@ -212,8 +212,8 @@ def fit_flows(
     """Fit the model; choose the size of the departures by the highest evidence.
 
     Args:
-        gravity: The model.
-        data: The answers.
+        gravity: The gravity model.
+        data: The answers to all questions.
         start: The initial parameters (n,).
         near: The size of departures at which the search starts; None for the minimum.
         search: Whether to search; False to use the size `near`.
@@ -242,13 +242,13 @@ def fit_flows(
 
 
 def no_departures(fit: FlowFit) -> float:
-    """Return the log evidence, in nats, of departures of the fitted size over none at all."""
+    """Return the log evidence, in nats, for departures of the fitted size against no departures."""
     none = _converged(FlowFit.at(fit.gravity, fit.data, fit.parameters, _NO_TAU))
     return fit.log_evidence - none.log_evidence
 
 
 def _converged(fit: FlowFit) -> FlowFit:
-    """Alternate climbs with V held constant and updates of V, until the gain is negligible.
+    """Alternate maximization at constant V and updates of V, until the gain is negligible.
 
     V moves half way to the new shares each time, since full updates may oscillate."""
     for _ in range(_RENEWALS):
@@ -261,7 +261,7 @@ def _converged(fit: FlowFit) -> FlowFit:
 
 
 def _climbed(fit: FlowFit) -> tuple[FlowFit, float]:
-    """Climb to the maximum with V held constant; return the fit and the nats gained."""
+    """Maximize the posterior at constant V; return the fit and the nats gained."""
     first = fit.objective(fit.parameters)[0]
     for _ in range(_METRICS):
         parameters, loss, steps = descend(

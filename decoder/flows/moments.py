@@ -16,7 +16,8 @@ from decoder.typing import Floats, Indices
 class Moments:
     """The moments of several sums L over pairs, (sums,) each: theta = fitted + departure + gravity.
 
-    Let s = L u be the departure of a sum, and t = L T (x - fit) its gravity part."""
+    Let s = L u be the departure of a sum, and t = L T (x - fit) its gravity part, with T the
+    derivatives of t0."""
 
     fitted: Floats  # L t0, at the fitted parameters
     departure: Floats  # Posterior mean of s
@@ -26,12 +27,12 @@ class Moments:
     gravity_variance: Floats  # Posterior variance of t
 
     def posterior(self) -> tuple[Floats, Floats]:
-        """Return the mean and standard error including the prior of the departure."""
+        """Return posterior means and standard errors, which include the prior of the departure."""
         total = self.variance + 2 * self.covariance + self.gravity_variance
         return self.fitted + self.departure, np.sqrt(np.maximum(total, 0))
 
     def cavity(self) -> tuple[Floats, Floats]:
-        """Return the estimate and error without the departure's own prior; inf without answers."""
+        """Return estimates and errors without the departures' prior; inf errors without answers."""
         information = 1 / self.variance - 1 / self.prior
         with np.errstate(divide="ignore", invalid="ignore"):
             free = np.where(information > 0, 1 / information, np.inf)

@@ -26,13 +26,13 @@ class QuestionCheck:
     question: str
     num_reports: int
     statistic: float
-    freedom: float
+    freedom: float  # The degrees of freedom of `statistic`
     p_value: float
 
 
 @dataclass(frozen=True)
 class FlowDecoding(DecodedWindow):
-    """The flows of a window, by pairs row by row: P = (K + 2)^2, sides as `Flow.side_names`."""
+    """The flows of a window, for P = (K + 2)^2 pairs of `Flow.side_names`, row by row."""
 
     flow: Flow
     level: float
@@ -72,7 +72,7 @@ class FlowDecoding(DecodedWindow):
 def band_changes(
     windows: Sequence[FlowDecoding], quantities: tuple[str, ...]
 ) -> tuple[WindowChange, ...]:
-    """Compare each window with the next, and the first with the last.
+    """Compare the band shares of each window with the next, and of the first with the last.
 
     If the same devices answer in both windows, intervals are too wide, never too narrow.
 

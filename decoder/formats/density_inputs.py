@@ -44,7 +44,7 @@ def read_region(path: Path, places: Places) -> tuple[str, ...]:
 def read_areas(
     path: Path, places: Places, name_property: str = "name"
 ) -> tuple[Areas, tuple[str, ...]]:
-    """Read named areas over all cells, and notes for readers of the map. Raises DecodeError."""
+    """Read named areas over a map's cells, with notes about their shares. Raises DecodeError."""
     if places.pairs:
         raise DecodeError(f"--areas {path}: trips have no area; omit this option")
     cells = places.finest[: len(places.finest) - len(places.reserved)]
@@ -67,7 +67,7 @@ def read_outlines(path: Path, name_property: str = "name") -> list[Any]:
 
 
 def outlines_json(outlines: Sequence[Any]) -> str:
-    """Return a canonical FeatureCollection of the areas in order, with names only."""
+    """Return the areas as canonical GeoJSON, in order, with the name as the only property."""
     from shapely.geometry import mapping
 
     features = [
@@ -83,7 +83,7 @@ def outlines_json(outlines: Sequence[Any]) -> str:
 
 
 def read_points(path: Path) -> list[Point]:
-    """Read coordinates of points to mark on a map. Raises DecodeError if invalid."""
+    """Read (latitude, longitude) of points to mark on a map. Raises DecodeError if invalid."""
     with naming(path, DecodeError, "give a CSV with numbers in columns latitude and longitude"):
         points = [
             (row.number("latitude", -90, 90), row.number("longitude", -360, 360))
@@ -99,7 +99,7 @@ _WAY_OUT = "give a UTF-8 CSV with columns origin, destination and count"
 
 
 def read_known_flows(path: Path, flow: Flow, note: Note = quiet) -> Floats:
-    """Read counts by pair of sides (P,), row by row of the K + 2 sides.
+    """Read a known matrix: the count of each pair of the K + 2 sides, row by row, (P,).
 
     Args:
         path: The file, as for `read_flow_counts`.
@@ -128,7 +128,7 @@ def read_known_flows(path: Path, flow: Flow, note: Note = quiet) -> Floats:
 
 
 def read_flow_counts(path: Path) -> dict[tuple[str, str], float]:
-    """Read counts by the names of both sides; counts of the same pair are summed.
+    """Read the count of each (origin name, destination name); repeated pairs are summed.
 
     Raises CountsError if a column is missing, a count is not a number of 0 or more, or all are 0.
     """

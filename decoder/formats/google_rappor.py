@@ -94,7 +94,7 @@ def write_metrics_json(summary: Mapping[str, Any], elapsed_seconds: float, path:
 
 
 def _tensor(cells: list[list[int]], lines: list[int], params: RapporParams) -> Positions:
-    """Return the index tensor (M, m, h) of cells by string; k if a string sets fewer bits."""
+    """Convert the cells of each string to its bits (M, m, h); k if a string sets fewer bits."""
     k, h, m = params.num_bits, params.num_hashes, params.num_cohorts
     owner = np.repeat(np.arange(len(cells)), [len(row) for row in cells])
     flat = np.array([cell for row in cells for cell in row], dtype=np.int64)

@@ -109,7 +109,7 @@ class Impossible(NamedTuple):
     least: float  # The minimum mean of honest reports
     most: float  # The maximum mean of honest reports
     forged: float  # The minimum fraction of these reports that is fabricated
-    cohorts: tuple[int, ...]
+    cohorts: tuple[int, ...]  # The cohorts concerned; empty for all reports
 
 
 def impossible_counts(
@@ -170,13 +170,13 @@ class _Bits(NamedTuple):
 
     @property
     def odd(self) -> Indices:
-        """Cohorts outside the limits; P(any honest cohort is) = `FALSE_ALARM` / 2."""
+        """The cohorts outside the limits; some honest cohort is with P = `FALSE_ALARM` / 2."""
         each = FALSE_ALARM / 2 / max(len(self.sums), 1)
         pairs = zip(self.sums, self.reports, strict=True)
         return np.flatnonzero([self.beyond(total, size, each) for total, size in pairs])
 
     def finding(self, some: Indices, named: tuple[int, ...]) -> Impossible:
-        """Describe some cohorts; fabricated reports move a mean most with all bits set, or none."""
+        """Return the finding; fabricated reports move a mean most with all bits set, or no bit."""
         mean = float(self.sums[some].sum() / self.reports[some].sum())
         side = 0 if mean < self.limits[0] else 1
         limit, end = self.limits[side], self.ends[side]
@@ -195,7 +195,7 @@ def forged_cohorts(
 
 
 def odd_cohorts(scores: Floats, chance: float = ALARM) -> Indices:
-    """Find cohorts whose residuals, normal deviates (m,) or NaN, exceed the noise.
+    """Return the cohorts whose residuals, as normal deviates `scores` (m,), exceed the noise.
 
     `chance` bounds the probability that any cohort of honest reports is reported."""
     limit = -float(ndtri(chance / max(len(scores), 1)))

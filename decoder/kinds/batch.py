@@ -22,7 +22,7 @@ from rappor_core.tasks import run_tasks
 
 @dataclass(frozen=True)
 class MetricTask:
-    """The decoding of one metric. A worker needs no file and no key for it."""
+    """The decoding of one metric, with all that a worker needs: it reads no file and has no key."""
 
     metric: str
     operation: Operation
@@ -41,7 +41,7 @@ class MetricFiles:
 
 
 def decode_metric(task: MetricTask) -> MetricFiles | str:
-    """Return the result of a task, or one sentence on why there is none."""
+    """Return the result of a task, or a sentence on why it failed."""
     question, notes = task.question, list[str]()
     with TemporaryDirectory() as folder:
         try:
@@ -71,14 +71,14 @@ def decode_metrics(
 
     Args:
         sources: The source of each metric's counts, which is read here, not by a worker.
-        question: What each metric is asked, with functions for progress and notes.
+        question: The question about each metric, with callbacks for progress and notes.
         output: The folder of all results.
         lists: A folder with candidates, such as METRIC.txt.
         each: The length of the windows of a series; None for one window.
         executor: The executor of the tasks; this process if None.
 
     Returns:
-        The headlines of the decoded metrics, and the reasons of those that failed.
+        The headline of each decoded metric, and the error of each failed metric, by name.
     """
     operation: Operation = "series" if each else "decode"
     decoded, failed = dict[str, str](), dict[str, str]()

@@ -96,7 +96,7 @@ KIND = Discoveries()
 
 
 def discovery_result(discovery: Discovery) -> Result:
-    """Return the result of a discovery. Its summary names no string; results.json has them raw."""
+    """Return the result of a discovery. The summary has no strings; results.json has them raw."""
     options, sentences = discovery.options, list(statement(discovery))
     names = ("num_tested", "num_below_crowd", "half_found", "most_found", "half_by_noise")
     counts = {name: getattr(discovery, name) for name in names}
@@ -138,7 +138,7 @@ def string_id(row: FoundString) -> str:
 
 
 def kept_strings(content: bytes, ids: Iterable[str]) -> list[str]:
-    """Return the chosen strings in results.json that fit a list: whole, and on one line."""
+    """Return the strings with these ids in results.json that fit a list: whole, and on one line."""
     chosen = set(ids)
     rows = [row_of(FoundString, record) for record in json.loads(content).get("found", ())]
     return [
@@ -194,7 +194,7 @@ def shown_string(row: FoundString) -> str:
 
 
 def role(row: FoundString) -> str:
-    """Return a remark in parentheses for a row that the metric itself sends, or a prefix."""
+    """Return a remark on a string that the metric itself sends, or that is only a prefix."""
     parts = [f"{row.declared} of the metric"] * bool(row.declared) + [BEGINNING] * (not row.whole)
     return f" ({', '.join(parts)})" if parts else ""
 

@@ -205,7 +205,7 @@ def joint_view(joint: dict[str, Any], query: TableQuery) -> dict[str, Any]:
 
 
 def _heat(cells: Sequence[Mapping[str, Any]], which: str) -> dict[str, Any]:
-    """Return the shares within rows as a colored table."""
+    """Return the colored table of shares within rows, from the cells' column `which`."""
     sums: tuple[dict[str, float], dict[str, float]] = ({}, {})
     for item in cells:
         for side, name in zip(sums, ("first", "second"), strict=True):

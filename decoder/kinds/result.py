@@ -28,7 +28,7 @@ _LIBRARIES = ("rappor-telemetry", "numpy", "scipy", "scikit-learn", "numba")
 
 @dataclass(frozen=True)
 class Question:
-    """A question about counts. A kind rejects options that it would have to ignore."""
+    """What to decode from counts, and how. A kind rejects options that it would ignore."""
 
     candidates: CandidateChoice = field(default_factory=CandidateChoice)
     options: DecodeOptions = field(default_factory=DecodeOptions)

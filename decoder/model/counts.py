@@ -32,12 +32,12 @@ class Observed:
 
     @property
     def centered(self) -> Floats:
-        """y - a, (m, k), where a is the mean of a random string's bit."""
+        """The bit shares minus a, the mean of a random string's bit: y - a, (m, k)."""
         return self.bit_shares - self.noise.random.mean
 
     @property
     def rows(self) -> int:
-        """The number of free values: m k, or m (k - 1) if a cohort's symbols have a known sum."""
+        """The rows' degrees of freedom: m k, or m (k - 1) if symbols have a known sum."""
         cohorts, num_bits = self.bit_shares.shape
         return int(cohorts * (num_bits - self.noise.symbols))
 
@@ -78,8 +78,7 @@ def observe(
 def debias(bit_counts: Floats, reports_per_cohort: Floats, noise: BitNoise) -> Floats:
     """Return the unbiased shares of set bits t_ij / N_j = (c_ij / N_j - p*) / (q* - p*), (m, k).
 
-    The counts are (m, k), the reports (m,) and positive. Raises DecodeError if reports contain no
-    information."""
+    The counts are (m, k), the reports (m,) and positive. Raises DecodeError if q* = p*."""
     if noise.gap == 0:
         raise DecodeError("q_star = p_star: the reports contain no information (f = 1 or p = q)")
     return unbiased(bit_counts / reports_per_cohort[:, None], noise)
@@ -112,10 +111,10 @@ def repetition(aggregate: Aggregate, repeats: float | None) -> float:
 def location_repetition(
     aggregate: Aggregate, metric: Metric, location: Location, repeats: float | None
 ) -> float:
-    """Return rho of a location metric, as `collected_repetition` does.
+    """Return rho of a location metric, as given or as the maximum (see `collected_repetition`).
 
-    In mode `window`, a device sends one of `window` reports, or one in each block that the periods
-    can overlap."""
+    In mode `window`, a device reports once per `window` periods; with `turn = "fresh"`, once in
+    each block of `window` periods that the days can overlap."""
     if repeats is not None or aggregate.first_day is None or aggregate.last_day is None:
         return repetition(aggregate, repeats)
     ends = periods_ended(metric.period, aggregate.first_day, aggregate.last_day)

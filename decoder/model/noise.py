@@ -53,13 +53,13 @@ class BitNoise:
         )
 
     def within(self, bit: int) -> float:
-        """Return the variance from each report's fresh randomness, for a true `bit`."""
+        """Return the variance of a report's bit from its fresh noise, given the true `bit`."""
         keep = self.keep_one if bit else self.keep_zero
         one, zero = self.show_one * (1 - self.show_one), self.show_zero * (1 - self.show_zero)
         return keep * one + (1 - keep) * zero
 
     def between(self, bit: int) -> float:
-        """Return the variance from the permanent bit, which is drawn once per device."""
+        """Return the variance of a report's bit from the permanent bit, drawn once per device."""
         keep = self.keep_one if bit else self.keep_zero
         return keep * (1 - keep) * (self.show_one - self.show_zero) ** 2
 
@@ -147,7 +147,7 @@ class CohortNoise:
         return max(1.0 + (ratio * now - once) / (self.typical(2.0) - once), 1.0)
 
     def typical(self, repetition: float) -> float:
-        """Return N_j times the variance of a bit with mean share; linear in the repetition."""
+        """Return N_j times the variance of a debiased bit with a random string's mean share."""
         share = np.array([self.random.mean])
         mechanism = float(self.bits.mechanism_variance(share, repetition)[0])
         return mechanism + repetition * self.random.variance
@@ -174,7 +174,7 @@ class CohortNoise:
         return np.asarray(mechanism / self.reports[:, None, None])
 
     def invertible(self, positions: Positions, shares: Floats) -> Floats:
-        """Return `covariance`, with a typical variance along the ones if there are symbols.
+        """Return `covariance`, with a typical variance along (1, ..., 1) if there are symbols.
 
         In cohorts of symbols, data and candidates have no component along that vector."""
         matrix = self.covariance(positions, shares)

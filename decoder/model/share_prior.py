@@ -14,10 +14,10 @@ from scipy.special import log_ndtr, ndtr
 
 from decoder.typing import Floats
 
-_FIRST_BUMP = 0.4  # of the median standard error; smaller shares are indistinguishable from 0
+_FIRST_BUMP = 0.4  # the lowest center over the median standard error; lower shares look like 0
 _RATIO = 1.35
 _WIDTH = 0.17
-_TOP = 1.1  # times the largest estimate
+_TOP = 1.1  # the highest center, relative to the largest estimate
 _MAX_BUMPS = 64
 _TINY = 1e-300
 _SURELY_ABOVE = 6.0  # standard deviations above which the chance of a share below 0 is rounding

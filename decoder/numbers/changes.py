@@ -59,7 +59,7 @@ def decode_numbers_over_time(
         The windows and their changes, corrected for all comparisons.
 
     Raises:
-        DecodeError: There are fewer than two windows, other metrics, or questions without reports.
+        DecodeError: There are fewer than two windows, several metrics, or no reports of a question.
     """
     pairs, options = window_pairs(len(aggregates)), options or DecodeOptions()
     windows = tuple(decode_numbers(aggregate, options) for aggregate in aggregates)
@@ -132,7 +132,7 @@ def _factor(
     sides: Sequence[tuple[CutCounts, Survival]],
     mechanism: TwoRoundMechanism,
 ) -> tuple[float, float]:
-    """Return kappa for differences and its degrees of freedom, measured or as the larger bound."""
+    """Return the variance factor kappa of differences, measured or bounded, and its freedom."""
     if max(curve.counts.symbols.shape[1] for _, curve in sides) > 2:
         return 1.0, math.inf  # with one report per device lifetime, windows share no noise
     with np.errstate(divide="ignore"):

@@ -171,8 +171,7 @@ def _warnings(curve: Survival, clipped: float | bool, bound: float) -> list[str]
 class SymbolLikelihood:
     """The likelihood of a window's reports by symbol.
 
-    `cells` (sets, g, cells) is 1 for the symbol of a cell in each set of cohorts with the same
-    cuts."""
+    `cells` (sets, g, cells) is 1 for a cell's symbol in each set of cohorts with the same cuts."""
 
     def __init__(self, counts: CutCounts, kappa: float) -> None:
         self.symbols, self.lie, self.kappa = counts.symbols, counts.lie, kappa
@@ -251,8 +250,7 @@ def _mode(
 def _smoothness(counts: CutCounts) -> tuple[Floats, Floats, int]:
     """Return the log widths of the cells, the penalty of second differences, and its rank.
 
-    The penalty excludes the cell without data, and a lowest cell that differs in kind from the
-    others."""
+    The penalty excludes the cell without data, and a lowest cell of a different kind."""
     number, size = counts.number, len(counts.offset) + 1
     apart = number.none == "apart"
     edges = np.array(number.asked[1 if apart else 0 :])

@@ -96,7 +96,7 @@ class NumberDecoding(DecodedWindow):
     repetition: float  # A bound of the repetition
     kappa: float  # Measured from replicates, as is `freedom` (`Survival`)
     freedom: float
-    with_data: Interval | None  # Set if "no data" is an answer `apart`; all else is of these
+    with_data: Interval | None  # Share of devices with data, if asked; all else is among these
     curve: tuple[CurvePoint, ...]
     bins: tuple[Bin, ...]
     quantiles: tuple[Quantile, ...]

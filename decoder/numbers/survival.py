@@ -30,7 +30,7 @@ class CutCounts:
     reports: Floats  # The reports of the cohort that answers the question, (R, K)
     above: Floats  # The number of these reports that say "at or above", (R, K)
     symbols: Floats  # Reports by symbol of each set of cohorts with the same cuts, (sets, g)
-    lie: float  # P(each other symbol)
+    lie: float  # The probability of each symbol other than the true one
 
     @property
     def stride(self) -> int:
@@ -90,7 +90,7 @@ class Survival:
 
 
 def first_edge(number: Number) -> int:
-    """Return the index of the first question about an edge, 1 if one about having data precedes."""
+    """Return the index of the first question about an edge, 1 if question 0 is about data."""
     return 1 if number.none == "apart" else 0
 
 
@@ -126,8 +126,7 @@ def cut_counts(aggregate: Aggregate) -> CutCounts:
 def survival(counts: CutCounts, repetition: float) -> Survival:
     """Estimate the share of numbers at or above each cut.
 
-    `repetition` is a bound on rho. If it is above 1 and there are replicates, its effect is
-    measured."""
+    `repetition` is a bound on rho. If it is above 1, replicates measure its effect, if any."""
     reports = counts.reports.sum(axis=0)
     answered = counts.above.sum(axis=0) / reports
     shares = (answered - counts.offset) / counts.spread
@@ -155,8 +154,7 @@ def replicate_factor(parts: Floats, weights: Floats) -> tuple[float, float] | No
 
     Args:
         parts: The estimates in each cohort, (R, K).
-        weights: The inverse variances for independent reports, (R, K); 0 for a cohort without
-            reports.
+        weights: The inverse variances for independent reports, (R, K); 0 without reports.
     """
     present = weights > 0
     freedom = float((present.sum(axis=0) - present.any(axis=0)).sum())

@@ -40,7 +40,7 @@ def compiled(kernel: Kernel) -> Kernel:
 def run_in_chunks(
     kernel: Callable[..., None], total: int, *arguments: Any, work: float = math.inf
 ) -> None:
-    """Call `kernel(low, high, *arguments)`, which writes its own range, over [0, total).
+    """Call `kernel(low, high, *arguments)`, which writes one range, on ranges of [0, total).
 
     All cores are used if the number of look-ups (`work`) is worth it."""
     if work < _WORTH_A_THREAD:

@@ -58,7 +58,7 @@ def bundled_source() -> str:
 
 
 def surroundings(view: View) -> dict[str, Any]:
-    """Return the packaged geography within a view, [longitude, latitude], at 1,500 pixels."""
+    """Return the packaged shapes in a view, [longitude, latitude], simplified to 1,500 pixels."""
     shapes: dict[str, Any] = {name: [] for name in (*_FILLED, *_LINES, "cities")}
     least, most = np.array([view.west, view.south]), np.array([view.east, view.north])
     edges = (0, 1, view.west), (0, -1, view.east), (1, 1, view.south), (1, -1, view.north)

@@ -35,7 +35,7 @@ from decoder.typing import Flags, Floats
 from rappor_core.grid.box import RESERVED, Point
 
 BUSIEST = 10  # the number of named cells on a map, as in the page's table
-MAX_NUMBERS = 1_000_000  # cells times window pairs (20 MB); with more, only the first is a base
+MAX_NUMBERS = 1_000_000  # cells times window pairs (20 MB); with more, the first is the only base
 _DOUBTFUL = 1e-3  # one map in a thousand has a lower p-value by chance
 _SOURCES = {
     "field": "",
@@ -64,7 +64,7 @@ def map_data(
         points: Points to mark.
         notes: Additional sentences for the reader.
         base: The user's streets, districts or stations.
-        areas: The shares of named areas in each of the maps, or none.
+        areas: The shares of named areas in each of the maps, or empty.
     """
     sample, base = maps[0], base or BaseLayer()
     moved = partial(unrolled, sample.places.grid)
@@ -117,7 +117,7 @@ def map_data(
 
 
 def _map(density: Density, top: float) -> dict[str, Any]:
-    """Return the drawn data of a map; `changed` are cells that differ from the other windows."""
+    """Return map.js's data of a map; `changed` are cells that differ from the other windows."""
     size, changed = density.num_cells, dict[int, list[float]]()
     if density.changes is not None:
         changes = density.changes
@@ -162,7 +162,7 @@ def _called(maps: Sequence[Density], base: BaseLayer) -> dict[int, str]:
 def map_changes(maps: Sequence[Density]) -> dict[str, Any] | None:
     """Return the data of changes that map.js draws, one map per slot and pair of windows.
 
-    With too many, each window is compared with the first only. None if no slot has two windows."""
+    With too much data, only changes since the first window. None if no slot has two windows."""
     pairs = list(_pairs(maps))
     if not pairs:
         return None
@@ -197,7 +197,7 @@ def _largest(parts: Iterable[Floats]) -> float:
 
 
 def _change_map(old: Density, new: Density, changes: Differences, top: float) -> dict[str, Any]:
-    """Return the drawn data of a change between two windows."""
+    """Return map.js's data of the change between two windows."""
     size = new.num_cells
     change, detected = changes.difference[:size], changes.detected[:size]
     return {

@@ -98,7 +98,7 @@ def _largest(rows: Sequence[Row], *, own: bool) -> float:
 def placed_flows(
     rows: Sequence[Row], centers: Mapping[str, Point], metric: str
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Yield the geometry and properties of each flow with two places.
+    """Yield the GeoJSON geometry and properties of each flow whose sides both have a center.
 
     Args:
         rows: Flows or pairs of zones.
@@ -114,7 +114,7 @@ def placed_flows(
 
 
 def flow_line(start: Point, end: Point) -> dict[str, Any]:
-    """Return a line the short way around the earth, in two parts if it crosses 180 degrees."""
+    """Return the shortest line as GeoJSON, split at 180 degrees; a Point if the ends are equal."""
 
     def position(longitude: float, latitude: float) -> list[float]:
         return [round(longitude, DECIMALS), round(latitude, DECIMALS)]

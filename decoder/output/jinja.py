@@ -67,7 +67,7 @@ def page_template(name: str, *packages: str, **filters: Callable[..., str]) -> T
 
 
 def stylesheet() -> str:
-    """Return the style of every page: colors, then components (`data-theme="light"`: light)."""
+    """Return the CSS of every page: colors, then components; `data-theme="light"` forces light."""
     colors = {}
     for theme, palette in THEMES.items():
         named = {name: value for name, value in palette.items() if name != "lines"}
@@ -84,7 +84,7 @@ def stylesheet() -> str:
 
 
 def map_stylesheet() -> str:
-    """Return the style that only maps need."""
+    """Return the CSS that only maps need."""
     return _text("leaflet/leaflet.css") + _text("maps.css")
 
 

@@ -35,7 +35,7 @@ class Independence(NamedTuple):
     """A chi-squared test of whether the two sides are independent, decided at a level."""
 
     statistic: float
-    freedom: int
+    freedom: int  # The degrees of freedom of `statistic`
     p_value: float
     level: float
 

@@ -67,8 +67,7 @@ def selected_intervals(
 def _least_held(estimate: Estimate, indices: Indices, tail: float) -> Floats:
     """Return the `tail` quantile (D,) of the posterior, given that the value is present.
 
-    With the test alone, a true share far below the cutoff would be outside its interval.
-    """
+    With the test alone, a true share far below the cutoff would be outside its interval."""
     if estimate.prior is None:
         return np.full(len(indices), np.inf)
     shares, errors = estimate.shares[indices], estimate.std_errors[indices]
@@ -101,7 +100,7 @@ def _cutoffs(
 
 
 PER_CENT = 0.01  # the fraction of fabricated reports whose maximum effect is stated
-_AT_ONCE = 128  # candidates
+_AT_ONCE = 128  # candidates per batch, to limit memory
 
 
 def forged(

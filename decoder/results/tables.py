@@ -97,7 +97,7 @@ class Summary:
     num_reports: int
     num_cohorts: int
     empty_cohorts: int
-    allocated_share: float
+    allocated_share: float  # The sum of the detected values' shares
     explained: float
     missing: float
     noise: float

@@ -23,15 +23,15 @@ from decoder.tables.format import percent, short
 from decoder.typing import Floats, Indices
 from rappor_core.aggregate import Aggregate
 
-FEW_COHORTS = 32
+FEW_COHORTS = 32  # with fewer, two strings may have the same bits in all cohorts
 MAX_CROWDED_ROWS = 256  # with more rows, a single fit explains the counts well enough
 FEW_FOUND = 10  # detected values, below which a wrong one is a large fraction
 MUCH_EXPLAINED = 0.8  # the fraction of reports that detected values explain
 MUCH_UNLISTED = 0.05  # the share of one value that would explain tau alone
 LARGE_EXCESS = 1.2
 MOSTLY_OVER = 0.7  # the fraction of the rows' freedom left by a fit of probable candidates
-UNBALANCED = 0.25  # relative distance from the mean
-SUM_TOO_LARGE = 1.1
+UNBALANCED = 0.25  # relative distance of a cohort's size from the mean
+SUM_TOO_LARGE = 1.1  # a larger sum of detected shares contradicts the model
 _GROUPS_SHOWN = 5
 
 

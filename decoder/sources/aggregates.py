@@ -27,10 +27,10 @@ class AggregateSource(Protocol):
     """A source of aggregates; `note` is called with a sentence about skipped data."""
 
     def read(self, note: Note = quiet) -> list[Aggregate]:
-        """Read a window. Raises RapporError if it is missing."""
+        """Read the aggregates of a window. Raises RapporError if it is missing."""
 
     def windows(self, each: Each, note: Note = quiet) -> list[Aggregate]:
-        """Read a series of windows, oldest first; otherwise as `read`."""
+        """Read a series of windows, oldest first; otherwise like `read`."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class CollectorWindow:
 
     collector: str
     metric: str
-    first: date | None = None
+    first: date | None = None  # None for the first day that is served
     last: date | None = None
     split: SplitName | None = None  # How to divide the days of a location
 
@@ -95,11 +95,11 @@ def window_of(
 def sources_by_metric(
     files: Iterable[Path], collector: str, first: date | None = None, last: date | None = None
 ) -> dict[str, AggregateSource]:
-    """Return a source for each metric of aggregate files, or of which a collector serves days.
+    """Return a source for each metric that the files contain or the collector serves.
 
     Raises:
         CountsError: A file cannot be read.
-        DecodeError: A file has its own days, or its metric's name is unfit for a folder.
+        DecodeError: Days are given for files, or a metric's name is unfit for a folder.
         RemoteError: The collector does not answer.
     """
     sources, groups = dict[str, AggregateSource](), defaultdict[str, list[Path]](list)

@@ -34,7 +34,7 @@ def edge_text(edge: float) -> str:
 
 
 def between(low: float | None, high: float | None) -> str:
-    """Format two edges, None if a bin or quantile is open."""
+    """Format the range between two edges; None for an edge where it is open."""
     if low is None:
         return "not known" if high is None else f"below {edge_text(high)}"
     return f"{edge_text(low)} or more" if high is None else f"{edge_text(low)} to {edge_text(high)}"

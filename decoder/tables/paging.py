@@ -36,7 +36,7 @@ class TableQuery:
         return order if column == self.column else "none"
 
     def by(self, column: str) -> str:
-        """Return the query sorted by a column, largest first; reversed if it already is."""
+        """Return the query string to sort by a column, largest first; reversed if it already is."""
         turned = column if self.sort == f"-{column}" else f"-{column}"
         return self.link(sort=turned, page=1)
 
@@ -97,7 +97,7 @@ def page_of_parquet(
 
     Args:
         content: The file's bytes. Its first column is searched.
-        query: The requested part.
+        query: The text to search for, the sort order, and the page to return.
         names: The columns to read; None for all.
     """
     import pyarrow as pa  # takes a tenth of a second, which other pages avoid

@@ -88,7 +88,7 @@ class Row:
 
 
 def text_problem(text: str) -> str | None:
-    """Describe a defect that a device's text cannot have, such as blanks; None if none."""
+    """Describe a defect that a device's text cannot have, such as blanks; None for valid text."""
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
         return NOT_UTF8
     if text and {unicodedata.category(end) for end in (text[0], text[-1])} & _INVISIBLE:
@@ -101,7 +101,7 @@ def read_table(path: Path, columns: Sequence[str], *, every_line: bool = False) 
 
     Args:
         path: The file.
-        columns: The wanted names.
+        columns: The names of the columns to read.
         every_line: Whether to reject an empty line in a one-column table, because it may be a row.
 
     Raises:
