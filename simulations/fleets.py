@@ -93,7 +93,7 @@ class FleetCounts:
 
 
 def draw_classes(fleet: Fleet, seed: int) -> Counts:
-    """Draw the devices that came in period a and left before period b, by cohort, (T, T + 1, m)."""
+    """Draw how many devices came in period a and left before b, per cohort: (T, T + 1, m)."""
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_CLASSES,)))
     periods, cohorts = fleet.periods, fleet.params.num_cohorts
     sizes = np.zeros((periods, periods + 1, cohorts), dtype=np.int64)
@@ -224,7 +224,7 @@ def listed_values(
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """The drawn counts of a fleet, and the classes of devices behind them."""
+    """The drawn counts of a fleet, and the sizes of its classes from `draw_classes`."""
 
     fleet: Fleet
     sizes: Counts
@@ -251,7 +251,7 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The result for a window with the first `periods` periods."""
+    """The decoding of the first `periods` periods together, compared with the truth."""
 
     periods: int
     reports: int
@@ -269,7 +269,7 @@ def draw_fleet(
     advance: Advance = lambda _: None,
     executor: Executor | None = None,
 ) -> Drawn:
-    """Draw the counts of a fleet, a task a cohort. advance: called with 1 after each cohort."""
+    """Draw the counts of a fleet, one task per cohort; `advance(1)` is called after each cohort."""
     sizes = draw_classes(fleet, seed)
     counts = no_counts(fleet.params, fleet.periods, len(fleet.shares))
     tasks = (
@@ -286,7 +286,7 @@ def draw_fleet(
 
 
 def horizons(periods: int) -> list[int]:
-    """Return the numbers of periods to decode: 1, 2, 4, ... and all of them."""
+    """Return the numbers of first periods to decode together: 1, 2, 4, ..., and `periods`."""
     doubled = (1 << power for power in range(periods.bit_length()))
     return sorted({*(number for number in doubled if number <= periods), periods})
 
@@ -294,7 +294,7 @@ def horizons(periods: int) -> list[int]:
 def decode_rows(
     drawn: Drawn, candidates: Candidates, declared: FleetMetric, options: DecodeOptions, start: date
 ) -> Iterator[Row]:
-    """Yield a row for each horizon; the first V candidates are the fleet's values, in order."""
+    """Decode each of `horizons` and yield its row; the fleet's values are the first candidates."""
     for periods in horizons(drawn.fleet.periods):
         yield _row(drawn, periods, candidates, declared, options, start)
 

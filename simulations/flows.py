@@ -150,7 +150,7 @@ class FlowCoverage:
         held: For each of `QUANTITIES`, the part of all intervals that contain the truth, its
             standard error over the draws, the part in the worst draw, and the mean number of
             intervals per draw; None without intervals.
-        error: The mean total variation to the matrix.
+        error: The mean total variation distance between `flow_share` and the matrix.
         detected: The number of detected flows in all draws.
         wrong: The number of these whose true share is below a quarter of the estimate.
         tau: The mean size of the departures.
@@ -243,7 +243,7 @@ def is_wrong(decoding: FlowDecoding, truth: Floats) -> Flags:
 
 
 def off(guess: Floats, truth: Floats) -> float:
-    """Return the total variation, 0 for equal and 1 for disjoint shares."""
+    """Return the total variation distance of two share vectors, 0 if equal and 1 if disjoint."""
     return float(0.5 * np.abs(guess - truth).sum())
 
 
@@ -270,7 +270,7 @@ def _within(table: ShareTable, truth: Any) -> Flags:
 
 
 def _summary(each: list[Flags]) -> tuple[float, float, float, float] | None:
-    """Return the covered fraction, its standard error, the worst draw's fraction and the size."""
+    """Return the tuple of `FlowCoverage.held` from each draw's flags; None without intervals."""
     sizes = np.array([len(flags) for flags in each], dtype=float)
     if not sizes.sum():
         return None
@@ -286,7 +286,7 @@ FLOW_HEADINGS = ("world", "nats", "devices", "detected (wrong)", "off", "tau", "
 
 
 def flow_lines(row: Mapping[str, Any]) -> list[list[str]]:
-    """Return a line for each quantity, under `FLOW_HEADINGS`; the first has the setting."""
+    """Return table lines under `FLOW_HEADINGS`, one per quantity; the first has the setting."""
     setting = [row["world"], f"{row['epsilon']:.3g}", f"{row['devices']:,}",
                f"{row['detected'] / row['draws']:.1f} ({row['wrong']})", f"{row['error']:.3f}",
                f"{row['tau']:.2g}"]  # fmt: skip

@@ -71,7 +71,7 @@ def true_shares(places: Places, number: int, rng: np.random.Generator) -> Floats
 
 
 def has_map(metric: Metric) -> bool:
-    """Return whether a metric's values are places; trips have no map."""
+    """Return whether a metric's values are places that a map can show, not trips."""
     return metric.location is not None and not metric.location.pairs
 
 
@@ -127,11 +127,11 @@ def map_coverage(
 
 
 def covered_part(hits: Floats, counted: Floats) -> tuple[float | None, float | None, float | None]:
-    """Return the share of covered true values, its Monte-Carlo error, and the worst map's share.
+    """Return the covered fraction of cells, its Monte-Carlo error, and the worst map's fraction.
 
-    `hits` and `counted` are numbers of cells per map, (maps,). The error is for a ratio of two sums
-    over maps (Cochran 1977, section 6.3), because cells of one map are not independent. None if
-    unknown."""
+    `hits` of `counted` cells of each map are covered, (maps,). The error is for a ratio of two sums
+    over maps (Cochran 1977, section 6.3), as cells of one map are not independent. None if unknown.
+    """
     total, maps = counted.sum(), len(counted)
     if not total:
         return None, None, None
@@ -156,7 +156,7 @@ COVERAGE_HEADINGS = ("metric", "devices", "all", "found", "n", "by map", "top 5"
 
 
 def coverage_line(row: Mapping[str, Any]) -> list[str]:
-    """Return one line of the table, under `COVERAGE_HEADINGS`."""
+    """Return the texts of one line of the table, in the order of `COVERAGE_HEADINGS`."""
     every, detected, five, ten = (_part(row, name) for name in GROUPS)
     numbers = str(row["num_found"]), f"{row['found_by_map']:.3f}"
     return [row["metric"], f"{row['devices']:,}", every, detected, *numbers, five, ten]

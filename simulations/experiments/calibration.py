@@ -47,7 +47,7 @@ class CalibrationRun:
 
 @dataclass(frozen=True)
 class Sample:
-    """A drawn sample, and the listed candidates' true shares, (M,), 0 for wrong strings."""
+    """The drawn counts, and the true share of each listed candidate, (M,); 0 for wrong strings."""
 
     observed: Observed
     true_shares: Floats
@@ -57,8 +57,8 @@ class Sample:
 class RuleScore:
     """The score of a decision rule in a run: recall, false discoveries, interval coverage."""
 
-    recall: float
-    false_proportion: float
+    recall: float  # The fraction of held listed values that are detected; NaN if none is held
+    false_proportion: float  # The fraction of detected values that no device holds
     any_false: bool
     detected: int  # The number of detected values
     covered: int  # The number of these whose intervals contain the truth
@@ -83,7 +83,7 @@ class RunScore:
         refused: Whether the method returned no answer; then nothing is detected.
     """
 
-    cell: CalibrationRun
+    cell: CalibrationRun  # The setting
     rules: Mapping[str, RuleScore]
     coverage: float
     wrong_z_squared: float
@@ -125,7 +125,7 @@ def noisy_counts(
     noise: BitNoise,
     num_bits: int,
 ) -> Floats:
-    """Draw bit counts (m, k) from holders (m, n) at positions (n, m, h), one report each."""
+    """Draw bit counts (m, k), given the holders (m, n) of each value and its bits (n, m, h)."""
     ones = bits_set(holders, positions, num_bits)
     counts = rng.binomial(ones, noise.q_star) + rng.binomial(reports[:, None] - ones, noise.p_star)
     return np.asarray(counts, dtype=np.float64)
@@ -162,7 +162,7 @@ def _refused(cell: CalibrationRun, oracle: float, bound: float) -> RunScore:
 
 
 def _heaviest_covered(estimate: Estimate, truth: Floats, inside: NDArray[np.bool_]) -> float:
-    """Return the part of the heaviest listed values' printed intervals that contain the truth."""
+    """Return the covered fraction of the largest listed shares, by the intervals as printed."""
     heaviest = np.argsort(-truth, kind="stable")[: min(HEAVIEST, int((truth > 0).sum()))]
     if not len(heaviest):
         return float("nan")
@@ -181,14 +181,14 @@ def _heaviest_covered(estimate: Estimate, truth: Floats, inside: NDArray[np.bool
 
 
 def fit(sample: Sample, method: Method, weights: Floats | None = None) -> Estimate:
-    """Estimate all candidates of a sample; `weights`, (M,), will divide the p-values."""
+    """Estimate a sample's shares; `weights` (M,) will divide the p-values in the rule."""
     if method == "cavity":
         return by_cavity(sample.observed, LEVEL, weights=weights)
     return by_lasso(sample.observed, LEVEL, ALPHA, weights=weights)
 
 
 def oracle_recall(sample: Sample) -> float:
-    """Return the recall, with Bonferroni, of least squares on exactly the held listed values.
+    """Return the recall, with Bonferroni, of least squares on only the listed values that are held.
 
     NaN if these are more than half of the rows, or cannot be distinguished."""
     observed, present = sample.observed, sample.true_shares > 0
@@ -247,7 +247,7 @@ def _score(estimate: Estimate, truth: Floats, rule: Correction) -> RuleScore:
 
 
 def cells(sizes: Mapping[str, int], seed: int) -> Iterator[CalibrationRun]:
-    """Yield every run: `sizes[size]` runs of each configuration and distribution of a size.
+    """Yield the settings of all runs: `sizes[size]` per configuration and distribution of a size.
 
     Each run has its own seed, derived from `seed`."""
     seeds = np.random.SeedSequence(seed)

@@ -13,7 +13,7 @@ Missing = Literal["none", "every tenth", "heaviest", "all"]  # The values that a
 
 
 class Configuration(NamedTuple):
-    """The noise (f, p, q), the values missing from the list, and the wrong strings per value."""
+    """The noise (f, p, q), the values that the list lacks, and the wrong strings per held value."""
 
     prob_f: float
     prob_p: float
@@ -23,7 +23,7 @@ class Configuration(NamedTuple):
 
 
 class Size(NamedTuple):
-    """The numbers of reports, held values, bits k and cohorts m, with lists and distributions."""
+    """The numbers of reports, held values, bits k and cohorts m, and the settings to run."""
 
     reports: int
     values: int

@@ -160,7 +160,7 @@ def _pooled(some: Sequence[RunScore], rule: str, part: str, whole: str) -> MeanO
 
 
 def cells_of(row: Row) -> list[str]:
-    """Return one line of the table, under `HEADINGS`."""
+    """Return the texts of one line of the table, in the order of `HEADINGS`."""
     reference = REFERENCE.get((row.size, row.configuration))
     return [
         _name(row),

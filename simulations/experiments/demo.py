@@ -167,7 +167,7 @@ def held_values(metric: Metric) -> Sequence[Hashable]:
 def readings(
     metrics: Mapping[str, Metric], devices: int, rng: np.random.Generator
 ) -> Iterator[RecordedValue]:
-    """Yield one value of each metric for each device, by device; shares decrease as 1 / rank."""
+    """Yield each device's value of each metric, device by device; shares decrease as 1 / rank."""
     drawn = {name: _drawn(held_values(metric), devices, rng) for name, metric in metrics.items()}
     for device in range(devices):
         for name, values in drawn.items():

@@ -78,7 +78,7 @@ PLACES = 2 * WEEKS * WEEKLY  # All answers
 
 
 def metrics_text(today: date) -> str:
-    """Return the declarations, as a metrics.toml."""
+    """Return the declarations of the demo's metrics as the text of a metrics.toml."""
     days = {"accept_days": DAYS + 1, "place_days": 7 * (WEEKS + 1)}
     return METRICS.format(expires=today + timedelta(days=365), **days)
 
@@ -98,7 +98,7 @@ def page_days(today: date, rng: np.random.Generator) -> Iterator[Aggregate]:
 
 
 def day_readings(number: int, rng: np.random.Generator) -> Iterator[RecordedValue]:
-    """Yield the values that devices record on a day, one per device.
+    """Yield the values that devices record on one day, one value per device.
 
     `number` is the day, from 0. "video" rises in the second week, and the dark theme every day."""
     dark = 0.3 + 0.02 * number
@@ -127,14 +127,14 @@ def place_weeks(today: date, rng: np.random.Generator) -> Iterator[Aggregate]:
 def place_readings(
     today: date, rng: np.random.Generator
 ) -> Iterator[tuple[Metric, date, list[RecordedValue]]]:
-    """Yield each slot's sub-metric, each week's last day, and the devices' answers on it."""
+    """Yield, per slot and week, the slot's sub-metric, the last day, and the devices' answers."""
     for metric, last, values, shares in _places(today):
         drawn = enumerate(rng.choice(values, WEEKLY, p=shares))
         yield metric, last, [RecordedValue(str(n), metric.name, str(value)) for n, value in drawn]
 
 
 def _places(today: date) -> Iterator[tuple[Metric, date, list[str], Floats]]:
-    """Yield each slot's sub-metric, each week's last day, the cells, and their shares."""
+    """Yield, per slot and week, the slot's sub-metric, the last day, cells, and their shares."""
     for metric in parse_metrics(metrics_text(today)).parts("usual_place"):
         if (location := metric.location) is None:
             continue

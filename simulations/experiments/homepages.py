@@ -55,9 +55,9 @@ class Row:
         found: The number of detected pages with users.
         false: The number of detected pages without users.
         expected: The detections predicted by `rappor plan`; NaN without a prediction.
-        smallest: The users of the smallest detected page; NaN if none is detected.
-        one_error: The users in one stated standard error.
-        half_power: The users at which a page is detected with probability one half.
+        smallest: The number of users of the smallest detected page; NaN if none is detected.
+        one_error: The stated standard error of a page's share, as a number of users.
+        half_power: The number of users with which a page is detected half of the time.
     """
 
     distribution: str
@@ -88,7 +88,7 @@ def shares_of(distribution: str) -> Floats:
 
 
 def setting(devices: int, reports_each: int, rule: str) -> PlanSetting:
-    """Return the setting for the detection theory: a rule's level and number of tests."""
+    """Return a rule's level and number of tests, as a setting of the detection theory."""
     if rule == RULES[2]:
         above_2 = 0.02275  # P(score above 2)
         return PlanSetting(PARAMS, devices, reports_each, 1, above_2, "bonferroni")
@@ -96,12 +96,12 @@ def setting(devices: int, reports_each: int, rule: str) -> PlanSetting:
 
 
 def half_power(plan: PlanSetting) -> float:
-    """Return the users of a page detected with probability one half, without interference."""
+    """Return the users with which a page is detected half of the time, if no other page has any."""
     return (detectable_share(plan, 0.5, by_itself(plan)) or 1.0) * plan.devices
 
 
 def first_order_error(devices: int, reports_each: int) -> float:
-    """Return the users in one standard error by first-order theory, without interference."""
+    """Return a page's standard error in users, by first-order theory, if no other page has any."""
     return devices / float(np.sqrt(information(setting(devices, reports_each, RULES[0]))))
 
 
@@ -112,7 +112,7 @@ def homepages(
     repeated: int = 30,
     advance: Callable[[int], None] = lambda _: None,
 ) -> list[Row]:
-    """Draw and decode each distribution `runs` times; the last also with `repeated` reports."""
+    """Draw and decode each distribution `runs` times, the last also with repeated reports."""
     listed = Candidates.from_strings(f"page-{i}.example" for i in range(CANDIDATES))
     positions, rows = listed.positions(PARAMS), list[Row]()
     for name, each in [*((name, 1) for name in DISTRIBUTIONS), (DISTRIBUTIONS[-1], repeated)]:

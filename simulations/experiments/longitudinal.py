@@ -70,18 +70,18 @@ class Row:
     """The result for one mode after some periods.
 
     Attributes:
-        declared: The epsilon of the sent reports, in nats.
-        life: The epsilon of all reports ever sent, in nats.
+        declared: The declared epsilon of the reports sent so far, in nats.
+        life: The declared epsilon of all reports ever sent, in nats; inf if unbounded.
         bound: The lower bound of epsilon that the attack proves (95 % for all rows together).
-        reached: The estimate of that epsilon.
+        reached: The point estimate of that epsilon.
         advantage: The fraction of right guesses minus the fraction of wrong guesses between two
             values.
         advantage_error: The standard error of `advantage`.
-        most_advantage: The maximum that `declared` allows.
+        most_advantage: The maximum advantage that `declared` allows.
         posterior_median: The median belief that the device has its value, from a prior of 1 %.
         posterior_99: The 99th percentile of that belief.
         posterior_largest: The largest such belief.
-        posterior_bound: The maximum that `declared` allows.
+        posterior_bound: The maximum belief that `declared` allows.
         change_auc: How well a change of value is detected from the same number of reports before
             and after (at most 30). A guess has .5; NaN if nothing is sent again.
     """
@@ -104,7 +104,7 @@ class Row:
 
 
 def modes() -> list[AnswerMode]:
-    """Return the compared modes, with equal lifetime epsilon except the last, without one."""
+    """Return the compared modes, of equal lifetime epsilon; the last has no lifetime bound."""
     life, each = PAPER.epsilon_infinity, PAPER.epsilon_one
     windows = math.ceil(YEAR / WINDOW)
 
@@ -128,7 +128,7 @@ def longitudinal(
     periods: Sequence[int] = PERIODS,
     advance: Callable[[int], None] = lambda _: None,
 ) -> list[Row]:
-    """Attack `devices` devices of each mode after each number of periods."""
+    """Attack `devices` devices per mode and number of periods; return a row for each."""
     rows, tried = [], modes()
     level = LEVEL / (len(tried) * len(periods))
     for mode in tried:

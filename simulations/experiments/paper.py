@@ -41,7 +41,7 @@ class Experiment:
     decoding: Decoding
 
     def row(self) -> dict[str, str | int | float]:
-        """Return the figures of the experiment by name."""
+        """Return the counts and rates of the experiment by the names of the table's columns."""
         summary, (above, false_above) = self.decoding.summary, self.above_two_errors
         return {
             "name": self.name,
@@ -93,7 +93,7 @@ class Experiment:
 
 
 def normal(num_reports: int, rng: np.random.Generator, options: DecodeOptions) -> Experiment:
-    """Run basic one-time RAPPOR, p = .5, q = .75, with one bit for each whole number 0 to 100."""
+    """Draw and decode basic one-time RAPPOR, p = .5, q = .75, one bit for each number 0 to 100."""
     shares = normal_shares(NORMAL_MEAN, NORMAL_DEVIATION, NORMAL_HIGHEST)
     params = RapporParams.rappor(
         num_bits=len(shares),

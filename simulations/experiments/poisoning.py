@@ -62,19 +62,19 @@ WARNINGS = {
 
 @dataclass(frozen=True)
 class Run:
-    """One decoding with forged reports."""
+    """The outcome of one decoding with forged reports; "the value" is the one at `TARGET`."""
 
-    shift: float
-    found: bool
+    shift: float  # The estimate of the value
+    found: bool  # Whether the value is detected
     explained: float  # `forged` of the value; NaN if not detected
-    true_found: int
-    warned: frozenset[str]
-    refused: float
+    true_found: int  # Detected held values
+    warned: frozenset[str]  # Names in `WARNINGS`
+    refused: float  # The fraction of forged reports that the collector rejects
 
 
 @dataclass(frozen=True)
 class Row:
-    """The result for one way to forge and one fraction of the reports, over runs.
+    """The result for one of `WAYS` to forge one fraction of the reports, over runs.
 
     Attributes:
         shift: The mean estimate of the value that no device holds.
@@ -117,7 +117,7 @@ def poisoning(
     fractions: Sequence[float] = FRACTIONS,
     advance: Callable[[int], None] = lambda _: None,
 ) -> list[Row]:
-    """Forge in every way, `runs` times each."""
+    """Draw and decode `runs` times for each of `WAYS` and fraction of forged reports."""
     listed = Candidates.from_strings(f"v{i}" for i in range(len(held_shares())))
     cases = [(NONE, 0.0), *((way, fraction) for way in WAYS for fraction in fractions)]
     rows = []

@@ -49,8 +49,8 @@ class DecodedRun:
     """One decoding: the stated and real mean squared errors of the ten names, and detections."""
 
     estimate: float  # The estimate for the marked name
-    stated: float
-    real: float
+    stated: float  # The mean square of the standard errors
+    real: float  # The mean squared deviation from the truth
     covered: int  # The number of the ten names that intervals cover
     found: int  # The number of the ten names that are detected
     marked: bool  # Whether the marked name is detected
@@ -60,7 +60,7 @@ class DecodedRun:
 
 @dataclass(frozen=True)
 class Row:
-    """The result for one way of repeating and one handling, over runs.
+    """The result for one of `WAYS` to repeat reports and one of `HANDLINGS`, over runs.
 
     Attributes:
         rho: sum r^2 / sum r of the machines.
@@ -171,7 +171,7 @@ def processes(
     correction: Correction = "bh",
     advance: Advance = lambda _: None,
 ) -> list[Row]:
-    """Draw and decode `runs` collections of each way; `advance` is called after each."""
+    """Draw `runs` fleets for each of `WAYS`, and decode each by all of `HANDLINGS`."""
     names, shares = population()
     listed = Candidates.from_strings(names)
     rows = list[Row]()

@@ -32,15 +32,15 @@ def draw_aggregate(
     metric: str = "simulated",
     reports_each: int = 1,
 ) -> tuple[Aggregate, Counts]:
-    """Draw cohorts, held values, and the noise of every bit.
+    """Draw an aggregate: the cohorts, the held values, and the noise of every bit.
 
     Each device sends `reports_each` reports for its single value, with the same permanent bits.
     Symbols allow one report per device.
 
     Args:
-        values: The held values.
+        values: The values that devices hold.
         shares: The probability of each value, shape (n,).
-        num_reports: The number of devices, which is that of reports if each device sends one.
+        num_reports: The number of devices; also of reports if `reports_each` is 1.
 
     Returns:
         The aggregate, and the true number of holders of each value, (n,).
@@ -78,8 +78,7 @@ def bits_set(holders: Counts, positions: NDArray[np.integer[Any]], num_bits: int
 
     Args:
         holders: The holders of each value in each cohort, (m, n).
-        positions: The positions of every value in every cohort, (n, m, h), with k for repeated
-            hashes.
+        positions: The bits of each value in each cohort, (n, m, h), with k for repeated hashes.
         num_bits: The number of bits k.
     """
     counts = np.zeros((len(holders), num_bits), dtype=np.int64)
@@ -159,12 +158,12 @@ def bits_of_value(value: str, index: int, cohort: int, params: RapporParams) -> 
 
 @dataclass(frozen=True)
 class Holders:
-    """The number of reports by device and value, with one entry per pair; private on devices."""
+    """The numbers of reports of n pairs of a device and a value; private on real devices."""
 
     devices: int  # Number of devices
-    device: Counts  # Indices, (n,)
-    value: Counts  # Indices, (n,)
-    reports: Counts  # Counts, (n,)
+    device: Counts  # The device of each pair, (n,)
+    value: Counts  # The index of its value, (n,)
+    reports: Counts  # Its number of reports, (n,)
 
     @classmethod
     def of(cls, devices: int, device: Counts, value: Counts, reports: Counts) -> Holders:
@@ -176,7 +175,7 @@ class Holders:
 
     @property
     def num_reports(self) -> int:
-        """Return the number of all reports."""
+        """Return the total number of reports."""
         return int(self.reports.sum())
 
     @property
@@ -200,9 +199,8 @@ def draw_repeated(
 
     Args:
         holders: The reports of each device.
-        positions: The positions of every value in every cohort, (V, m, h), with k for repeated
-            hashes.
-        params: The parameters of a Bloom filter.
+        positions: The bits of each value in each cohort, (V, m, h), with k for repeated hashes.
+        params: The parameters of the metric, which must use Bloom filters.
         rng: The source of the draw.
         metric: The metric whose definition is attached to the counts, or None.
     """
@@ -225,7 +223,7 @@ def draw_repeated(
 
 
 def _like_bits(device: Counts, bits: Counts, reports: Counts) -> tuple[Counts, Counts]:
-    """Return the first row of each permanent response (device and bits), and its report count."""
+    """Return each permanent response's (device and bits) first row, and its number of reports."""
     order = np.lexsort((*bits.T, device))
     ranked = np.column_stack([device, bits])[order]
     new = np.append(True, (ranked[1:] != ranked[:-1]).any(axis=1))

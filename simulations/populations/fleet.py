@@ -79,11 +79,11 @@ class RecordedValue:
 
 @dataclass(slots=True)
 class FleetDelivery:
-    """The totals of the collector's answers to a fleet."""
+    """The totals of a collector's answers to a fleet's batches."""
 
-    batches: int = 0
-    accepted: int = 0
-    refused: Counter[str] = field(default_factory=Counter)
+    batches: int = 0  # Sent
+    accepted: int = 0  # Reports
+    refused: Counter[str] = field(default_factory=Counter)  # Rejected reports by reason
 
 
 def encode_fleet(
