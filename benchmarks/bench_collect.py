@@ -36,7 +36,7 @@ def bench_collect(
     form: str,
     who: str,
 ) -> None:
-    """Measure requests per second of wall-clock time."""
+    """Measure how many requests per second a server answers, by wall-clock time."""
     if who == BARE and form == "json":
         pytest.skip("the bare function reads only the binary form")
     sent = Load("json" if who == PLAIN else form, reports)

@@ -48,7 +48,7 @@ def counts_of(params: RapporParams) -> Aggregate:
 
 @pytest.mark.parametrize(("cohorts", "family"), [(16, "mmh3"), (64, "mmh3"), (16, "md5")])
 def bench_job(comparison: Comparison, tmp_path: Path, cohorts: int, family: HashFamily) -> None:
-    """Run `rappor decode` as a user would, from a file with a million strings to results.csv."""
+    """Measure `rappor decode` as users run it, from a file of a million strings to results.csv."""
     counts, names = tmp_path / "counts.json", tmp_path / "candidates.txt"
     counts.write_text(counts_of(params_of(cohorts, family)).to_json())
     names.write_text("\n".join(strings(MILLION)))
@@ -69,7 +69,7 @@ def bench_job(comparison: Comparison, tmp_path: Path, cohorts: int, family: Hash
 @pytest.mark.benchmark(timer=process_time)
 @pytest.mark.parametrize("who", [OURS, SCALAR])
 def bench_hashing(comparison: Comparison, who: str) -> None:
-    """Compute index tensors, vectorized or one value at a time."""
+    """Measure the hashing of a candidate list, vectorized or one value at a time."""
     values = [text.encode() for text in strings(5_000)]
 
     def scalar() -> None:
@@ -121,7 +121,7 @@ class Problem(NamedTuple):
 @pytest.mark.parametrize("count", [100_000, MILLION])
 @pytest.mark.parametrize("who", [OURS, SKLEARN])
 def bench_lasso(comparison: Comparison, count: int, who: str) -> None:
-    """Solve with this project's LASSO and with scikit-learn, with the same penalty and solution."""
+    """Measure this project's LASSO or scikit-learn's, at equal penalties and solutions."""
     tensor = bit_positions([text.encode() for text in strings(count)], PARAMS)
     observed = observe(counts_of(PARAMS), tensor, 1.0)
     weights = 1 / np.einsum("jbb->jb", observed.noise_of(np.zeros(count)))

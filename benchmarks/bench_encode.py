@@ -68,7 +68,7 @@ def per_bit(declared: Metric) -> Callable[[str], Report]:
 def bench_encode(
     comparison: Comparison, noise: tuple[float, float, float], target: float, who: str, value: str
 ) -> None:
-    """Encode a report of 128 bits."""
+    """Measure the encoding of one report of 128 bits."""
     f, p, q = noise
     params = RapporParams.rappor(
         num_bits=128, num_hashes=2, num_cohorts=32, prob_f=f, prob_p=p, prob_q=q

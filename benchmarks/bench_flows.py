@@ -14,7 +14,7 @@ ROUNDS, EPSILON, SIDE = 2, 2.0, 5
 @pytest.mark.parametrize("devices", [20_000, 100_000, 1_000_000])
 @pytest.mark.parametrize("who", [OURS, *RIVALS])
 def bench_flows(comparison: Comparison, devices: int, who: str) -> None:
-    """Measure the total variation to the true matrix; each round draws a new city."""
+    """Measure the total variation distance from the true matrix; each round draws a new city."""
 
     def distance(number: int) -> float:
         rng = np.random.default_rng([1, number])

@@ -50,7 +50,7 @@ pytestmark = pytest.mark.skipif(not PICKUPS.exists(), reason=f"no file of pickup
 
 @cache
 def load(level: int) -> tuple[Places, np.ndarray]:
-    """Return the cells of three levels, the last one `level`, and their shares of the pickups."""
+    """Return the cells of three levels up to `level`, and the finest cells' pickup shares."""
     grid = Grid("h3", BOX, (level - 2, level - 1, level))
     values = tuple((*grid.cells(step), OTHER) for step in grid.levels)
     index = [{value: i for i, value in enumerate(names)} for names in values]
@@ -69,14 +69,14 @@ def load(level: int) -> tuple[Places, np.ndarray]:
 
 
 def field(places: Places, shares: np.ndarray, users: int, params: RapporParams, rng: Any) -> Any:
-    """Return this project's map for one drawn aggregate."""
+    """Return the shares (n,) of this project's map, decoded from one drawn aggregate."""
     aggregate, _ = draw_aggregate(list(places.finest), shares, users, params, rng)
     reading = read_aggregate(aggregate, places.design(len(places.levels) - 1, params), 1.0)
     return fit_field([reading], places.laplacian, reserved=1).shares
 
 
 def once_ours(places: Places, shares: np.ndarray, epsilon: float, rng: Any) -> Maps:
-    """Return maps by the same protocol, by four bytes per report, and by symbols."""
+    """Return this project's maps: by the rivals' protocol, by four-byte reports, and by symbols."""
     osue = TwoRoundMechanism.optimized(2 * epsilon, epsilon)
     symbols = max(2, round(math.exp(epsilon)) + 1)
     loloha = TwoRoundMechanism.symbols(symbols, 2 * epsilon, epsilon)
@@ -106,7 +106,7 @@ def once_rivals(_: Places, shares: np.ndarray, epsilon: float, rng: Any) -> Maps
 
 
 def budget_ours(places: Places, shares: np.ndarray, budget: float, rng: Any) -> Maps:
-    """Return maps of one period by the modes that a metrics.toml offers."""
+    """Return this project's maps of one period, by the modes that a metrics.toml offers."""
     return {
         mode.name: field(places, shares, USERS // mode.turns, mode.params, rng)
         for mode in modes(budget, PERIODS, COHORTS)
@@ -145,7 +145,7 @@ WAYS: dict[str, tuple[Callable[..., Maps], Callable[..., Maps]]] = {
 )  # fmt: skip
 @pytest.mark.parametrize("who", [OURS, "the best rival"])
 def bench_location(comparison: Comparison, level: int, way: str, epsilon: float, who: str) -> None:
-    """Measure the total variation of our best map and of the best rival's, seed by seed."""
+    """Measure the best map's total variation distance from the truth, for each seed."""
     if who != OURS and way.startswith("one report"):
         pytest.importorskip("multi_freq_ldpy")
     places, shares = load(level)

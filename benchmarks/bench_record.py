@@ -78,7 +78,7 @@ def plain_sqlite(path: Path) -> Callable[[], object]:
 @pytest.mark.parametrize("limit", [100, 10_000])
 @pytest.mark.parametrize("who", [OURS, SQLITE])
 def bench_record(comparison: Comparison, tmp_path: Path, limit: int, who: str) -> None:
-    """Record durably; the clock advances a day when a period has all its reports."""
+    """Measure a durable record; the clock advances a day when a period has all its reports."""
     numbers, clock = count(), [START]
     client = Client.open(
         parse_metrics(METRICS.format(limit=limit)), state_dir=tmp_path / "state", consent=True,
@@ -100,7 +100,7 @@ def bench_record(comparison: Comparison, tmp_path: Path, limit: int, who: str) -
 @pytest.mark.benchmark(timer=process_time)
 @pytest.mark.parametrize("who", [OURS, LINE])
 def bench_fix(comparison: Comparison, tmp_path: Path, who: str) -> None:
-    """Record raw fixes, one every 30 seconds, in a state on disk."""
+    """Measure the record of a raw fix in a state on disk; fixes are 30 seconds apart."""
     draw, clock = Random(1), [START]
     places = [(40.5 + draw.random() * 0.45, -74.3 + draw.random() * 0.65) for _ in range(1_000)]
     numbers = count()

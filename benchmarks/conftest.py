@@ -25,7 +25,7 @@ class Comparison:
         self._benchmark = benchmark
 
     def name(self, measured: str, who: str, **more: Any) -> None:
-        """Name the measured quantity and the measured side, `OURS` or a rival.
+        """Set the name of the measured quantity, and the measured side (`OURS` or a rival).
 
         `more` may contain the `target` of the ratio, a `note`, `more=True` if higher is better, and
         the `unit` of `values`."""
@@ -46,7 +46,7 @@ class Comparison:
         self._benchmark.extra_info.update(values=figures, unit=unit)
 
     def cuts(self, places: Mapping[str, float]) -> None:
-        """Record quantiles of the times of all rounds, one row each."""
+        """Record quantiles (`places`: name to probability) of all rounds' times, one row each."""
         data = self._benchmark.stats.stats.sorted_data
         figures = {name: data[int(len(data) * place)] for name, place in places.items()}
         self._benchmark.extra_info.update(cuts=figures)

@@ -19,7 +19,7 @@ from simulations.flows import draw_flows
 
 @dataclass(frozen=True)
 class FlowDraw:
-    """A world to draw from: `devices` answer for `matrix` (P,) at a lifetime `epsilon`."""
+    """A setting to draw: `devices` whose flows are `matrix` (P,) answer at lifetime `epsilon`."""
 
     metric: Metric
     matrix: Floats
@@ -133,7 +133,7 @@ def _local_hashing(
 
 
 def _neighbors(flow: Flow) -> Floats:
-    """Return whether two cells share a side or a corner, (K, K): the eight nearest centers."""
+    """Return flags (K, K) of cells that share a side or a corner: the eight nearest centers."""
     centers = np.array(flow.centers)
     apart = np.abs(centers[:, None] - centers[None])
     size = np.array([np.min(apart[..., axis][apart[..., axis] > 1e-9]) for axis in (0, 1)])

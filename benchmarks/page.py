@@ -50,14 +50,14 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """Return how many times better ours is, or None if there is no rival or a figure is 0."""
+        """Return how many times better our median is; None without a rival or if a figure is 0."""
         if not self.theirs or min(self.ours[0], self.theirs[0]) <= 0:
             return None
         ratio = self.theirs[0] / self.ours[0]
         return 1 / ratio if self.more else ratio
 
     def cells(self) -> list[str]:
-        """Return the row as text, by heading."""
+        """Return the texts of the row's cells, in the order of the headings."""
         ratio, target = self.ratio, ""
         if self.target is not None:
             missed = ratio is not None and ratio < self.target
@@ -160,7 +160,7 @@ def write(machine: str, rows: Sequence[Row]) -> None:
 
 
 def main(path: Path) -> None:
-    """Add a run to the page."""
+    """Add the rows of a pytest-benchmark run (a JSON file) to the page."""
     run = json.loads(path.read_text(encoding="utf-8"))
     info, cpu = run["machine_info"], run["machine_info"]["cpu"]
     git = ["git", "rev-parse", "--short=8", "HEAD"]
