@@ -113,7 +113,7 @@ def _fitted(
     progress: Progress,
     warm_starts: WarmStarts | None,
 ) -> Estimate:
-    """Estimate with the estimator for the encoding, the list and the chosen method."""
+    """Estimate the shares by the estimator that suits the encoding, the list and the method."""
     if aggregate.params.scheme.single_bit:
         return by_boolean(observed, options.level)
     if candidates.direct(aggregate.params):

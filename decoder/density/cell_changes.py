@@ -1,4 +1,4 @@
-"""Changes in single cells of a map, for each window against all others or a single one.
+"""Changes in single cells of a map, for each window against all others or a single window.
 
 A contrast of windows (weights of sum 0) of the whitened rows is B D + noise. D are the contrasts of
 the shares among people in a cell; B = W^.5 (X - X s 1') is the effect on the rows of moving one
@@ -126,7 +126,7 @@ class RandomCells:
 
 
 def _model(deviations: Deviations, graph: Graph, laplacian: Any | None) -> RandomCells:
-    """Build the model in which a cell changes by a fraction of its share or of an even share.
+    """Build the model in which changes scale with the mean of a cell's share and an even share.
 
     So cells that are empty in the shared map can gain people."""
     shares, size = deviations.shares, len(deviations.shares)
@@ -179,7 +179,7 @@ def _fit_variances(
 def _estimates(
     model: RandomCells, contrast: Floats, noise: float, variance: float
 ) -> tuple[Floats, Floats]:
-    """Estimate each cell's difference with its own share free, and return the standard errors.
+    """Return each cell's difference, estimated without a prior of that cell, and its error, (n,).
 
     The covariance of the rows excludes the cell's own contribution. Let V be the covariance of
     all cells, b = B e_c and a = s_c / (1 - s_c). The others' share is taken from cell c too, so V_c

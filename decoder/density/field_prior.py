@@ -40,7 +40,7 @@ class Belief:
 
 @dataclass(frozen=True)
 class Prior:
-    """The priors for one cell graph, at any strength."""
+    """The prior's precision of log shares for one cell graph, at any strength."""
 
     structure: Any  # The precision at strength 1, sparse (n, n); 0 in the rows of reserved values
     reserved: int  # The number of reserved values at the end

@@ -28,7 +28,7 @@ _NO_INFORMATION = 1e-9  # smaller eigenvalues, relative to the largest, count as
 
 @dataclass(frozen=True)
 class LevelEquations:
-    """The linear equations of one level."""
+    """The equations target = design @ shares of one level, with the noise of each row."""
 
     design: Any  # Sparse, (rows, n cells of the finest level)
     target: Floats  # Debiased bit shares, (rows,)

@@ -153,7 +153,7 @@ def estimate_density(
     options: DensityOptions | None = None,
     places: Places | None = None,
 ) -> Density:
-    """Estimate the map of one slot.
+    """Estimate the map of one slot in one window.
 
     Args:
         aggregates: The aggregates of one slot, one for each level that has reports.

@@ -218,7 +218,7 @@ def region_cells(grid: Grid, level: int, region: Any) -> tuple[str, ...]:
     """List the grid's cells of a level that touch a region, sorted by code.
 
     Args:
-        grid: The grid.
+        grid: The grid, whose box limits the cells.
         level: The level of the cells.
         region: Valid polygons, longitude first.
 

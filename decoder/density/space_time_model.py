@@ -185,7 +185,7 @@ def _for_phi(
     phi: float,
     near: Strengths | None,
 ) -> Strengths:
-    """Return the best strengths for one phi, starting at those of another phi if given.
+    """Return the best strengths for one phi; the search starts at `near`, if given.
 
     The variables are ln tau^2 and the logits of a / a_max, b, psi / .97 and g."""
     data, rest = modes.data / scale, modes.rest / np.outer(scale, scale)

@@ -238,7 +238,7 @@ def _information(fitted: Balance, sites: Sites) -> Floats:
 
 
 def _cavity(fitted: Balance, sites: Sites) -> Floats:
-    """Return (1 - s_i^2 d_i) / d_i (M,), the variance of leave-one-out estimates before kappa."""
+    """Return (1 - s_i^2 d_i) / d_i (M,), leave-one-out variances without the factor kappa."""
     information = _information(fitted, sites)
     cavity = free_part(sites.variance, information) / information
     if (cavity <= 0).any():

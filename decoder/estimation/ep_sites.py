@@ -71,7 +71,7 @@ class Sites:
         """Return the next sites, which match the posteriors under `prior`.
 
         Args:
-            scores: The cavity estimates.
+            scores: The cavity (leave-one-out) estimates of all candidates.
             prior: The prior of the shares.
             limit: The maximum number of active candidates, unless `full`.
             full: Whether all candidates take part; otherwise only the most probable candidates do.

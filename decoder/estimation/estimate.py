@@ -107,7 +107,7 @@ def by_cavity(
     """Estimate shares by leave-one-out scores over a sparse, positive fit (`fit_cavity`).
 
     Args:
-        observed: The debiased counts.
+        observed: The debiased counts, with the candidates' bits and the noise.
         level: The level of the intervals.
         progress: A callback for progress.
         full: Whether all candidates may take part in the fit.
@@ -238,7 +238,7 @@ def by_bit(observed: Observed, level: float) -> Estimate:
 
 
 def by_boolean(observed: Observed, level: float) -> Estimate:
-    """Estimate the shares of the two values of one bit: the bit and its complement."""
+    """Estimate the shares of true and of false from one bit and its complement."""
     noise, bit = observed.noise, observed.bit_shares
     true = fit_direct(bit, noise.reports, noise.bits, noise.repetition, level)
     false = fit_direct(1 - bit, noise.reports, noise.bits.mirrored(), noise.repetition, level)

@@ -67,7 +67,7 @@ def noise_penalty(
         weights: The inverse variance of each row, (m, k).
         random: The distribution of a random string.
         num_candidates: The number of candidates.
-        alpha: The error level.
+        alpha: The error level that the quantile divides among the candidates.
         strict: Whether to use the full quantile if there are more candidates than rows, so that
             wrong strings are rarely selected.
     """
@@ -218,10 +218,10 @@ def left_out(
     divided by `_response`.
 
     Args:
-        problem: The problem.
-        selected: The selection.
+        problem: The data of the fit.
+        selected: The selection from all candidates, with its refit.
         first: Shares, scores and null tail from the refit with all candidates, (M,) each.
-        alpha: The error level.
+        alpha: The error level, which sets the penalty.
         progress: A callback for progress.
         weights: The divisors (M,) of the p-values in the decision rule.
     """

@@ -204,7 +204,7 @@ def _fit_answers(
 
 
 def _gravity(space: FlowSpace, base: Floats | None) -> Gravity:
-    """Return the gravity model around a known matrix; a reserved side without people stays free."""
+    """Return gravity around a known matrix, or without one; a reserved side it lacks stays free."""
     if base is None:
         return Gravity(space, np.zeros(space.num_pairs), SIDE_PRECISION)
     total = float(base.sum()) if base.shape == (space.num_pairs,) else 0.0

@@ -86,7 +86,7 @@ class DepartureNoise:
 
     @cached_property
     def coarse(self) -> Arrowhead:
-        """The covariance of the other answers given x and `pair`, (R, R)."""
+        """The covariance of the answers to the other questions, given x and `pair`, (R, R)."""
         sums = self.data.sums
         covariance = sums @ rows_times(self.kept_variance, sums.T)
         covariance += sparse.eye_array(sums.shape[0])
@@ -212,8 +212,8 @@ def fit_flows(
     """Fit the model; choose the size of the departures by the highest evidence.
 
     Args:
-        gravity: The model.
-        data: The answers.
+        gravity: The gravity model.
+        data: The answers to all questions.
         start: The initial parameters (n,).
         near: The size of departures at which the search starts; None for the minimum.
         search: Whether to search; False to use the size `near`.
@@ -248,7 +248,7 @@ def no_departures(fit: FlowFit) -> float:
 
 
 def _converged(fit: FlowFit) -> FlowFit:
-    """Alternate climbs with V held constant and updates of V, until the gain is negligible.
+    """Alternate maximization at constant V and updates of V, until the gain is negligible.
 
     V moves half way to the new shares each time, since full updates may oscillate."""
     for _ in range(_RENEWALS):
@@ -261,7 +261,7 @@ def _converged(fit: FlowFit) -> FlowFit:
 
 
 def _climbed(fit: FlowFit) -> tuple[FlowFit, float]:
-    """Climb to the maximum with V held constant; return the fit and the nats gained."""
+    """Maximize the posterior at constant V; return the fit and the nats gained."""
     first = fit.objective(fit.parameters)[0]
     for _ in range(_METRICS):
         parameters, loss, steps = descend(

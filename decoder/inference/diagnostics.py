@@ -195,7 +195,7 @@ def forged_cohorts(
 
 
 def odd_cohorts(scores: Floats, chance: float = ALARM) -> Indices:
-    """Find cohorts whose residuals, normal deviates (m,) or NaN, exceed the noise.
+    """Return the cohorts whose residuals, as normal deviates `scores` (m,), exceed the noise.
 
     `chance` bounds the probability that any cohort of honest reports is reported."""
     limit = -float(ndtri(chance / max(len(scores), 1)))

@@ -34,7 +34,7 @@ class ShareTable(NamedTuple):
     high: Floats
 
     def at(self, rows: Any) -> ShareTable:
-        """Return the given rows."""
+        """Return the table of the given rows."""
         return ShareTable(*(part[rows] for part in self))
 
 

@@ -39,13 +39,13 @@ class ListDecision(NamedTuple):
     alpha: float = 0.0
 
     def largest(self, indices: Indices) -> Floats:
-        """Return the largest p-value or local fdr at which each would be accepted, (D,)."""
+        """Return the largest accepted p-value or local fdr of each candidate in `indices`, (D,)."""
         weights = np.ones(len(indices)) if self.weights is None else self.weights[indices]
         largest = np.minimum(self.cutoff * weights, self.most)
         return np.where(self.listed(indices), largest, self.alpha)
 
     def listed(self, indices: Indices) -> Flags:
-        """Return which candidates were tested as members of the list, not separately, (D,)."""
+        """Return flags (D,) of the candidates tested as members of the list, not separately."""
         return np.ones(len(indices), dtype=bool) if self.alone is None else ~self.alone[indices]
 
 
@@ -70,8 +70,8 @@ def decide(
     Args:
         p: The p-values, (M,).
         local_fdr: The local fdrs, (M,), used by `fdr-eb`.
-        correction: The rule.
-        alpha: The level.
+        correction: The rule that corrects for the number of candidates.
+        alpha: The level of the rule, in (0, 1).
         largest_p: The maximum p-value of an accepted candidate.
         weights: The divisors of the p-values, (M,), positive, of mean 1 (Genovese, Roeder and
             Wasserman 2006). The level holds if they are chosen without the p-values.

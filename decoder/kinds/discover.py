@@ -138,7 +138,7 @@ def string_id(row: FoundString) -> str:
 
 
 def kept_strings(content: bytes, ids: Iterable[str]) -> list[str]:
-    """Return the chosen strings in results.json that fit a list: whole, and on one line."""
+    """Return the strings with these ids in results.json that fit a list: whole, and on one line."""
     chosen = set(ids)
     rows = [row_of(FoundString, record) for record in json.loads(content).get("found", ())]
     return [

@@ -123,7 +123,7 @@ KIND = Locations()
 
 
 def make_maps(counts: Sequence[Aggregate], question: Question) -> Maps:
-    """Estimate one map per slot and window; arguments as for `KindDecoder.decode`."""
+    """Estimate one map per slot and window; the arguments are those of `KindDecoder.decode`."""
     choices, levels, progress = question.maps, question.options, question.progress
     groups = group_by_slot(counts, counts[0].metric.partition("/")[0], choices.slots, question.note)
     points = read_points(choices.points) if choices.points else []

@@ -203,7 +203,7 @@ def comparison(series: Result) -> Result:
 
 
 def _differences(rows: list[dict[str, Any]], query: TableQuery) -> dict[str, Any]:
-    """Return one page of differences and the axis of its picture, in percent of the width."""
+    """Return one page of differences, with ticks and marks in percent of the picture's width."""
     groups = (MORE, LESS, UNCHANGED)
     rows.sort(key=lambda item: (groups.index(item["group"]), *_surest(item)))
     table = page_of(rows, "string", query)
@@ -252,7 +252,7 @@ def chart_csv(content: Mapping[str, Any], values: Sequence[str], first: str, las
 
     Args:
         content: The contents of results.json of a series.
-        values: The drawn values.
+        values: The values (or edges, or bands) that the chart shows.
         first: The ISO day of the first window, "" for no limit.
         last: The ISO day of the last window, "" for no limit.
     """

@@ -52,8 +52,8 @@ def decode_counts(
     Args:
         operation: `decode` with one group of counts; `series` with one group that has an aggregate
             for each window; `compare` with the groups of the earlier and the later window.
-        counts: The groups.
-        question: The question.
+        counts: The groups of aggregates, as `operation` needs them.
+        question: What to decode, and with which options.
         progress: A callback, called with (stage, done, total).
         note: A callback, called with a sentence about input that was skipped or used.
     """

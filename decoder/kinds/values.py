@@ -166,7 +166,7 @@ def values_series(series: Series, options: DecodeOptions) -> Result:
 
 
 def decoding_result(decoding: Decoding) -> Result:
-    """Return the result of decoding with a list."""
+    """Return the result of a decoding with candidates."""
     content, rows = decoding_content(decoding), decoding.detected
     total, options = decoding.summary.num_reports, decoding.options
     keys = ("value", "share", "std_error", "low", "high", "p_value", "p_adjusted")
@@ -281,7 +281,7 @@ def _candidate_table(decoding: Decoding) -> Table:
 
 
 def chosen_candidates(counts: Aggregate, question: Question) -> Candidates:
-    """Return the chosen list, or the metric's own values. Raises CandidatesError if invalid."""
+    """Return a question's list, or the metric's own values. Raises CandidatesError if invalid."""
     choice = question.candidates
     if choice.map_file:
         return read_map(choice.map_file, counts.params)

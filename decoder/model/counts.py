@@ -111,7 +111,7 @@ def repetition(aggregate: Aggregate, repeats: float | None) -> float:
 def location_repetition(
     aggregate: Aggregate, metric: Metric, location: Location, repeats: float | None
 ) -> float:
-    """Return rho of a location metric, as `collected_repetition` does.
+    """Return rho of a location metric, as given or as the maximum (see `collected_repetition`).
 
     In mode `window`, a device reports once per `window` periods; with `turn = "fresh"`, once in
     each block of `window` periods that the days can overlap."""

@@ -174,7 +174,7 @@ class CohortNoise:
         return np.asarray(mechanism / self.reports[:, None, None])
 
     def invertible(self, positions: Positions, shares: Floats) -> Floats:
-        """Return `covariance`, with a typical variance along the ones if there are symbols.
+        """Return `covariance`, with a typical variance along (1, ..., 1) if there are symbols.
 
         In cohorts of symbols, data and candidates have no component along that vector."""
         matrix = self.covariance(positions, shares)

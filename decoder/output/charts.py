@@ -245,7 +245,7 @@ def share_axis(
     """Return a linear axis from 0 to `largest` or slightly more, and its ticks.
 
     Args:
-        largest: The largest value.
+        largest: The largest value that the axis must reach.
         start: The position of 0.
         end: The position of the end of the axis.
         most: The approximate number of steps.

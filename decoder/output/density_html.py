@@ -117,7 +117,7 @@ def map_data(
 
 
 def _map(density: Density, top: float) -> dict[str, Any]:
-    """Return the drawn data of a map; `changed` are cells that differ from the other windows."""
+    """Return map.js's data of a map; `changed` are cells that differ from the other windows."""
     size, changed = density.num_cells, dict[int, list[float]]()
     if density.changes is not None:
         changes = density.changes
@@ -197,7 +197,7 @@ def _largest(parts: Iterable[Floats]) -> float:
 
 
 def _change_map(old: Density, new: Density, changes: Differences, top: float) -> dict[str, Any]:
-    """Return the drawn data of a change between two windows."""
+    """Return map.js's data of the change between two windows."""
     size = new.num_cells
     change, detected = changes.difference[:size], changes.detected[:size]
     return {

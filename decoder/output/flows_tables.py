@@ -233,8 +233,8 @@ def flows_content(
     """Return the contents of results.json, as plain values.
 
     Args:
-        decoding: The decoding.
-        places: The names and centers.
+        decoding: The decoded flows.
+        places: The names and centers of cells and zones.
         tables: The tables of the decoding.
         display: The options to select flows, detected first, then by share; flows.csv has all.
         notes: Sentences about the input, which precede the warnings.

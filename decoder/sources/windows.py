@@ -1,4 +1,4 @@
-"""The windows of a series, from files or a collector; a location's windows, by slot and part."""
+"""The windows of a series, from files or a collector; a location's, by slot and window."""
 
 from calendar import monthrange
 from collections import defaultdict
@@ -195,7 +195,7 @@ def fetch_parts(
     split: SplitName,
     note: Note = quiet,
 ) -> Iterator[Aggregate]:
-    """Fetch every sub-metric in each part of the window.
+    """Fetch the aggregate of each sub-metric (slot and level) in each part of the window.
 
     Days are closed and merged separately for each slot and level, so a part's first and last served
     day may differ between them.

@@ -97,7 +97,7 @@ def page_of_parquet(
 
     Args:
         content: The file's bytes. Its first column is searched.
-        query: The requested part.
+        query: The text to search for, the sort order, and the page to return.
         names: The columns to read; None for all.
     """
     import pyarrow as pa  # takes a tenth of a second, which other pages avoid

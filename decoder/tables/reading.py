@@ -101,7 +101,7 @@ def read_table(path: Path, columns: Sequence[str], *, every_line: bool = False) 
 
     Args:
         path: The file.
-        columns: The wanted names.
+        columns: The names of the columns to read.
         every_line: Whether to reject an empty line in a one-column table, because it may be a row.
 
     Raises:

@@ -163,7 +163,7 @@ class TableSchema:
         return Table(self.name, title or self.title, columns, data, self.exact)
 
     def of_records(self, records: Sequence[Mapping[str, Any]], title: str = "") -> Table:
-        """Build a table from rows by column name; other members are ignored."""
+        """Build a table from rows that map column names to values; other keys are ignored."""
         return self.table({name: [row[name] for row in records] for name in self.names}, title)
 
     def of_rows(self, rows: Sequence[Sequence[Any]], title: str = "") -> Table:

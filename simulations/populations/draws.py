@@ -38,7 +38,7 @@ def draw_aggregate(
     Symbols allow one report per device.
 
     Args:
-        values: The held values.
+        values: The values that devices hold.
         shares: The probability of each value, shape (n,).
         num_reports: The number of devices; also of reports if `reports_each` is 1.
 
