@@ -1,8 +1,8 @@
 """The cost of embedding the client in an app: import, open, record, a raw fix, and size.
 
 Recording is compared with the same insert in plain SQLite (WAL, synchronous=NORMAL, one row and one
-commit), a fix with a line appended to a file, and imports in fresh processes with OpenTelemetry's
-and Sentry's imports."""
+commit), a fix with appending a line to a file, and the import with those of OpenTelemetry and
+Sentry, each in a fresh process."""
 
 import os
 import sqlite3

@@ -107,7 +107,7 @@ class LocationRecorder:
             self._save()
 
     def times(self, at: datetime | None, now: float | None) -> tuple[Moment, Moment | None]:
-        """Return a fix's moment (`at` or `now`), and the clock's moment if `now` is given."""
+        """Return a fix's moment (`at`, else `now`), and `now` as a moment, or None if not given."""
         clock = None if now is None else self._now(now)
         if at is not None:
             return moment_of(at), clock

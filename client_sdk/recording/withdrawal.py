@@ -134,7 +134,7 @@ def reset(
 
 
 def _usable(directory: StateDirectory, lock: threading.RLock) -> tuple[str, SqliteState]:
-    """Return the reason for a reset, and an open state: the old one, or a new one if unreadable."""
+    """Return the reason for a reset, and an open state: a new one if the old is unreadable."""
     reason = "asked_for" if directory.exists() else "state_new"
     try:
         return reason, directory.open(lock, check_ledger)

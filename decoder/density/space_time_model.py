@@ -250,10 +250,10 @@ def released_changes(
     """Detect changes of single cells, which are then added to the maps.
 
     A deviation is proportional to the share of its cell, so it cannot show a new crowd in an empty
-    cell. Every cell is tested for a change of each pattern in `patterns`, by its score under the
-    model of noise and deviations. The largest score above the Bonferroni limit for all tests (.05)
-    is added. All added changes are refitted together, and the remainder is tested again, up to 40
-    times.
+    cell. Every cell is tested for a change of each pattern in `patterns`, by the change's score
+    under the model of noise and deviations. The change with the largest score is added if that is
+    above the Bonferroni limit for all tests (.05). All added changes are refitted together, and the
+    remainder is tested again, up to 40 times.
 
     Args:
         modes: The directions of the windows.

@@ -57,7 +57,7 @@ class Arrowhead:
 
     @cached_property
     def _within_inverse(self) -> Floats:
-        """The entries of the inverse within the blocks, (q, q, Z)."""
+        """The diagonal blocks of the matrix's inverse, (q, q, Z)."""
         size, count = self.blocks.shape
         inverse = np.array(np.moveaxis(np.linalg.inv(self._block_values), 0, -1), dtype=np.float64)
         reach = self._reach.T.tocsr()

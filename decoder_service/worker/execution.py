@@ -171,7 +171,7 @@ def _meaning(spec: JobSpec, kind: KindDecoder) -> dict[str, Any]:
 
 
 def _read_counts(task: Task, note: Note) -> Groups:
-    """Return a group of aggregates for each source; for a series, one for each of its windows."""
+    """Return one group of aggregates per source; in a series, with one aggregate per window."""
     spec, collector = task.spec, task.collector
     groups: list[list[Aggregate]] = []
     is_series = spec.operation == "series"

@@ -140,10 +140,10 @@ def value_shares(grid: GroupGrid, cluster: int) -> dict[str, Floats]:
 
 
 def synthesize(grid: GroupGrid, rng: np.random.Generator) -> dict[str, list[str]]:
-    """Draw the same number of rows as in the table, and in each cluster.
+    """Draw as many rows as the table has, in total and in each cluster.
 
     Columns are drawn independently. Rows are shuffled, so that their order reveals no cluster. The
-    thesis's "k" of a grid is the size of its smallest cluster. This is a number of people who share
+    "k" of a grid in the thesis is the size of its smallest cluster: the number of people who share
     a density, not a guarantee. Pass a generator that is seeded by the system, and use it once."""
     codes = np.empty_like(grid.recoded.codes)
     filled = 0

@@ -211,8 +211,8 @@ def by_bit(
 ) -> Iterator[tuple[float, NDArray[np.bool_], int, int]]:
     """Yield how often `bits` are 1 where `before` is 1, and then where `before` is 0.
 
-    Each item is the declared chance, the mask of these bits (n, k), their number, and how many
-    are 1. Symbols have only the first item, from which the second follows.
+    Each of the two items has the declared chance, a mask of its positions (n, k), their number, and
+    how many are 1 in `bits`. Symbols have only the first item, from which the second follows.
     """
     for bit, chance in zip((1, 0), chances, strict=True):
         if bit or not params.scheme.symbols:

@@ -65,7 +65,7 @@ def draw_listed(
 ) -> tuple[Aggregate, Counts]:
     """Draw as `draw_aggregate` does, for thousands of values with given positions.
 
-    `positions` are those of every value in every cohort, (n, m, h), with k for repeated hashes."""
+    `positions` are those of every value in every cohort, (n, m, h); a repeated position is k."""
     cohorts = draw_cohorts(num_reports, params.num_cohorts, rng)
     holders = rng.multinomial(cohorts, shares)
     truth = bits_set(holders, positions, params.num_bits)
