@@ -60,7 +60,7 @@ COMMANDS = {name: entry for commands in ROLES.values() for name, entry in comman
 
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]  # of click, which typer may bundle
 STOPPED = 130  # the exit code that shells report for a program ended by Ctrl-C
-SERVERS = ("serve", "consume", "decoder")  # Ctrl-C ends them at once, until they handle it
+SERVERS = ("serve", "consume", "worker")  # Ctrl-C ends them at once, until they handle it
 
 
 def run_command(arguments: list[str], started: Callable[[], None] | None = None) -> int:
@@ -109,7 +109,8 @@ class LazyGroup(TyperGroup):
         if name is None or command is None:
             return name, command, rest
         loaded = load(name)
-        if callable(ctx.obj) and name not in SERVERS:
+        below = rest[0] if name == "decoder" and rest else name
+        if callable(ctx.obj) and below not in SERVERS:
             ctx.obj()
         return name, loaded, rest
 

@@ -13,7 +13,7 @@ createServer(async (incoming, response) => {
       response.writeHead(answer.statusCode, answer.headers);
       answer.pipe(response);
     });
-    forwarded.on("error", () => response.writeHead(502).end());
+    forwarded.on("error", () => (response.headersSent ? response.destroy() : response.writeHead(502).end()));
     incoming.pipe(forwarded);
     return;
   }
