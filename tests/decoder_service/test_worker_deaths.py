@@ -157,7 +157,7 @@ def test_the_next_worker_does_the_job_of_a_killed_one(tmp_path, monkeypatch) -> 
     forking = multiprocessing.get_context("fork")
     monkeypatch.setattr(multiprocessing, "get_context", lambda _: forking)
     monkeypatch.setattr(execution, "execute", execute)
-    with on_bench(tmp_path, job_slots=1, lease_seconds=0.5) as bench:
+    with on_bench(tmp_path, job_slots=1, lease_seconds=LEASE) as bench:
         job = bench.submit({"numbers": [0, 50]})
         bench.service.database.close()  # no connection is open while it forks
         killed, following = (forking.Process(target=work, args=(bench.settings,)) for _ in range(2))
