@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from rappor_core.wire.report import Report
 
 COUNT = """
-    INSERT INTO periods SELECT ?1, ?2, ?3
-        WHERE ?3 <= ?4 AND NOT EXISTS (
-            SELECT 1 FROM used_up WHERE metric = ?1 AND first <= ?2 AND last >= ?2
+    INSERT INTO periods SELECT :metric, :period, :step
+        WHERE :step <= :most AND NOT EXISTS (
+            SELECT 1 FROM used_up WHERE metric = :metric AND first <= :period AND last >= :period
         )
-        ON CONFLICT (metric, period) DO UPDATE SET reports = reports + ?3
-        WHERE reports + ?3 <= ?4
+        ON CONFLICT (metric, period) DO UPDATE SET reports = reports + :step
+        WHERE reports + :step <= :most
 """
 QUEUE = """
     INSERT INTO queue (source, entry, day, bits)
@@ -266,9 +266,9 @@ def _count_report(database: sqlite3.Connection, limits: Limits, step: int) -> bo
         near = {"name": name, "first": alone_in[0], "last": alone_in[1]}
         if database.execute(NEAR, near).fetchone() is not None:
             return False
-    counts = [(name, period, step, most)] if step else []
+    counts = [{"metric": name, "period": period, "step": step, "most": most}] if step else []
     if most_ever is not None:
-        counts.append((line, LIFE, 1, most_ever))
+        counts.append({"metric": line, "period": LIFE, "step": 1, "most": most_ever})
     return all(database.execute(COUNT, values).rowcount for values in counts)
 
 
