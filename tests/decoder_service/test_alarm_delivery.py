@@ -1,6 +1,8 @@
 """Messages of alarms against real servers: sent at least once, with a reason where they fail."""
 
 import json
+import socket
+import ssl
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -10,6 +12,7 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+import truststore
 from sqlalchemy import insert, select
 
 from decoder_service.alarms import rules
@@ -17,8 +20,10 @@ from decoder_service.alarms.rules import HOLD_SECONDS, PAUSES, Alarms, take_even
 from decoder_service.shell.database import utc_now
 from decoder_service.shell.errors import UnavailableError
 from decoder_service.shell.models import AlarmRow, EventRow, ScheduleRow
+from decoder_service.shell.server import _set_up_process
 from decoder_service.shell.service import DecoderService, make_service
 from rappor_server.errors import SettingsError
+from tests.client.test_ways import CERTIFICATE
 from tests.decoder_service.support import running, settings_of
 from tests.http_server import Handler, serving
 
@@ -155,13 +160,10 @@ def test_a_failure_names_its_reason_and_no_secret(tmp_path, capfd) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    [
-        "tgram://123456789:s3cr3tghIJKLmnopQRST_uvwxyz01234567/12315544/",
-        "slack://S3CR3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ/#general",
-        "lark://s3cr3t123",
-        "json://ann:s3cr3t%40word@127.0.0.1:9/",
-    ],
-)
+    ["tgram://123456789:s3cr3tghIJKLmnopQRST_uvwxyz01234567/12315544/", "lark://s3cr3t123",
+     "slack://S3CR3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ/#general",
+     "json://ann:s3cr3t%40word@127.0.0.1:9/"],
+)  # fmt: skip
 def test_a_host_or_a_coded_part_may_be_the_secret(url, monkeypatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     with pytest.raises(UnavailableError, match="Connection refused") as caught:
@@ -196,14 +198,38 @@ def test_urls_are_checked_when_the_service_starts(tmp_path: Path) -> None:
     assert "s3cr3t" not in str(caught.value)
 
 
+def test_each_address_of_a_host_is_tried(hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sonarr #8479: a host whose first address does not answer has a second one."""
+    port = hook.server_address[1]
+    both = [socket.getaddrinfo(f"127.0.0.{n}", port, type=socket.SOCK_STREAM)[0] for n in (2, 1)]
+    monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: both)
+    rules.send(hook.url, json.dumps(BODY), "")
+    assert len(hook.got) == 1
+
+
+def test_an_authority_of_the_house_is_trusted(monkeypatch, request) -> None:
+    """opencloud #2379: the certificates of the system and SSL_CERT_FILE were ignored."""
+    house, tls = Hook(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(CERTIFICATE, CERTIFICATE.with_suffix(".key"))
+    house.socket = tls.wrap_socket(house.socket, server_side=True)
+    monkeypatch.setenv("PYTHONSAFEPATH", "")  # which `_set_up_process` sets
+    request.addfinalizer(truststore.extract_from_ssl)
+    _set_up_process()
+    with serving(house):
+        with pytest.raises(UnavailableError, match="CERTIFICATE_VERIFY_FAILED"):
+            rules.send(house.url.replace("json", "jsons"), json.dumps(BODY), "")
+        monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
+        rules.send(house.url.replace("json", "jsons"), json.dumps(BODY), "")
+    assert len(house.got) == 1
+
+
 def test_mail_has_a_date(monkeypatch: pytest.MonkeyPatch) -> None:
-    """RFC 5322 (3.6) requires it; filters bounce or score mail without."""
+    """semaphore #1782: RFC 5322 (3.6) requires it; filters bounce or score mail without."""
     sent: list[str] = []
     monkeypatch.setattr("smtplib.SMTP.connect", lambda *_: (220, b""))
     monkeypatch.setattr("smtplib.SMTP.login", lambda *_, **__: None)
     monkeypatch.setattr("smtplib.SMTP.sendmail", lambda _self, _from, _to, body: sent.append(body))
     monkeypatch.setattr("smtplib.SMTP.quit", lambda *_: None)
-    rules.send(
-        "mailto://ann:word@example.org?smtp=127.0.0.1&to=bob@example.org", json.dumps(BODY), ""
-    )
+    url = "mailto://ann:word@example.org?smtp=127.0.0.1&to=bob@example.org"
+    rules.send(url, json.dumps(BODY), "")
     assert "\nDate: " in sent[0]

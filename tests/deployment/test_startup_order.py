@@ -28,7 +28,7 @@ SECONDS = 90
 
 
 class Containers:
-    """Processes in place of containers, on loopback and on databases of the test."""
+    """Processes in place of containers, on loopback, with a proxy injected (gogs #7529)."""
 
     def __init__(self, folder: Path, new_database: Callable[[], str]) -> None:
         self._folder = folder
@@ -61,8 +61,9 @@ class Containers:
         return f"http://127.0.0.1:{self._ports[variable]}"
 
     def stop(self) -> None:
+        """oidc-pam #224: by SIGHUP, of a terminal that closes, they drain."""
         for one in self.started.values():
-            one.send_signal(signal.SIGHUP)  # of a terminal that closes: they drain
+            one.send_signal(signal.SIGHUP)
         for name, one in self.started.items():
             if name != "collector":  # whose own tests are elsewhere
                 assert one.wait(30) == 0, name
@@ -97,7 +98,7 @@ def stage_of(name: str) -> str:
 
 @pytest.mark.long
 def test_compose_starts_every_service_of_the_profile(tmp_path, new_postgresql) -> None:
-    """`docker compose --profile service up -d`: no container waits for one that waits for it."""
+    """apisix-helm-chart #847: no container of `up -d` waits for one that waits for it."""
     wanted = {
         name: one
         for name, one in COMPOSE.items()

@@ -81,15 +81,13 @@ def test_an_area_is_the_union_of_its_parts(places, tmp_path, kind, coordinates) 
 
 @pytest.mark.parametrize(
     ("kind", "coordinates", "message"),
-    [
-        ("Polygon", [[[0, 0], [4, 2], [4, 0], [0, 4], [0, 0]]], "'A': a ring crosses itself near"),
-        ("Polygon", [HALF, square(4, 4, 5, 5)], "'A': a hole is not inside its polygon near"),
-        ("Polygon", [[[0, 0], [1, 1], [0, 0], [0, 0]]], "'A': it has no surface near"),
-        ("Polygon", [[[str(x), str(y)] for x, y in HALF]], "feature 1: .* must be number"),
-        ("Polygon", [HALF[:-1]], "feature 1: .* closed"),
-        ("LineString", HALF, "'LineString', not a Polygon"),
-    ],
-)
+    [("Polygon", [[[0, 0], [4, 2], [4, 0], [0, 4], [0, 0]]], "'A': a ring crosses itself near"),
+     ("Polygon", [HALF, square(4, 4, 5, 5)], "'A': a hole is not inside its polygon near"),
+     ("Polygon", [[[0, 0], [1, 1], [0, 0], [0, 0]]], "'A': it has no surface near"),
+     ("Polygon", [[[str(x), str(y)] for x, y in HALF]], "feature 1: .* must be number"),
+     ("Polygon", [HALF[:-1]], "feature 1: .* closed"),
+     ("LineString", HALF, "'LineString', not a Polygon")],
+)  # fmt: skip
 def test_what_is_ambiguous_is_refused_with_its_place(
     places: Places, tmp_path: Path, kind: str, coordinates: Any, message: str
 ) -> None:

@@ -62,19 +62,17 @@ FLOWS = "origin,destination,count\n"
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [
-        (FLOWS + "a,b,4,227\n", "line 2 has 4 cells, and the first line 3"),
-        (FLOWS + 'a,b,1\na,b,"4,227"\n', "line 3, column 'count': '4,227' is not a number"),
-        (FLOWS + "a,b,1.234.567\n", "line 2, column 'count': '1.234.567' is not a number"),
-        (FLOWS + "a,b,1_000\n", "line 2, column 'count': '1_000' is not a number"),
-        (FLOWS + "a,b,4 227\n", "line 2, column 'count': '4 227' is not a number"),
-        ("origin;destination;count\na;b;4,5\n", "line 2, column 'count': '4,5' is not a number"),
-        (FLOWS + "a,b\n", "line 2 has 2 cells"),
-        ("origin,origin,destination,count\na,a,b,1\n", "line 1: column 'origin' is repeated"),
-        (FLOWS.encode("utf-16"), "UTF-16"),
-        (FLOWS.encode() + b"K\xf6ln,b,1\n", "line 2, column 'origin': .* is not UTF-8"),
-    ],
-)
+    [(FLOWS + "a,b,4,227\n", "line 2 has 4 cells, and the first line 3"),
+     (FLOWS + 'a,b,1\na,b,"4,227"\n', "line 3, column 'count': '4,227' is not a number"),
+     (FLOWS + "a,b,1.234.567\n", "line 2, column 'count': '1.234.567' is not a number"),
+     (FLOWS + "a,b,1_000\n", "line 2, column 'count': '1_000' is not a number"),
+     (FLOWS + "a,b,4 227\n", "line 2, column 'count': '4 227' is not a number"),
+     ("origin;destination;count\na;b;4,5\n", "line 2, column 'count': '4,5' is not a number"),
+     (FLOWS + "a,b\n", "line 2 has 2 cells"),
+     ("origin,origin,destination,count\na,a,b,1\n", "line 1: column 'origin' is repeated"),
+     (FLOWS.encode("utf-16"), "UTF-16"),
+     (FLOWS.encode() + b"K\xf6ln,b,1\n", "line 2, column 'origin': .* is not UTF-8")],
+)  # fmt: skip
 def test_numbers_are_never_guessed(tmp_path: Path, text: str | bytes, message: str) -> None:
     with pytest.raises(CountsError, match=message):
         read_flow_counts(write(tmp_path, "flows.csv", text))
@@ -89,18 +87,16 @@ def test_the_delimiter_is_the_headers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "text", "message"),
-    [
-        ("towns.csv", "London\nWashington, D.C.\n", "line 2 has 2 cells, and the first line 1"),
-        ("towns.csv", "Paris, Texas\nLondon\n", r"line 1 has 2 columns \('Paris', ' Texas'\)"),
-        ("towns.csv", "London\nParis \n", "line 2, column 1: 'Paris ' begins or ends with a blank"),
-        ("towns.txt", "London\nParis \n", "line 2: 'Paris ' begins or ends with a blank"),
-        ("towns.txt", "London\nParis\t\n", "line 2: .* begins or ends with a blank"),
-        ("towns.txt", "London\n\xa0Paris\n", "line 2: .* begins or ends with a blank"),
-        ("towns.txt", "London\nParis\u200b\n", "line 2: .* begins or ends with a blank"),
-        ("towns.txt", "London\n\u2028\n", "line 2: .* begins or ends with a blank"),
-        ("towns.txt", "London\n\x00Paris\n", "line 2: .* begins or ends with a blank"),
-    ],
-)
+    [("towns.csv", "London\nWashington, D.C.\n", "line 2 has 2 cells, and the first line 1"),
+     ("towns.csv", "Paris, Texas\nLondon\n", r"line 1 has 2 columns \('Paris', ' Texas'\)"),
+     ("towns.csv", "London\nParis \n", "line 2, column 1: 'Paris ' begins or ends with a blank"),
+     ("towns.txt", "London\nParis \n", "line 2: 'Paris ' begins or ends with a blank"),
+     ("towns.txt", "London\nParis\t\n", "line 2: .* begins or ends with a blank"),
+     ("towns.txt", "London\n\xa0Paris\n", "line 2: .* begins or ends with a blank"),
+     ("towns.txt", "London\nParis\u200b\n", "line 2: .* begins or ends with a blank"),
+     ("towns.txt", "London\n\u2028\n", "line 2: .* begins or ends with a blank"),
+     ("towns.txt", "London\n\x00Paris\n", "line 2: .* begins or ends with a blank")],
+)  # fmt: skip
 def test_candidates_are_not_cut_or_changed(tmp_path, name, text, message) -> None:
     with pytest.raises(CandidatesError, match=message):
         Candidates.from_file(write(tmp_path, name, text))
@@ -144,18 +140,16 @@ def test_a_ranked_list_has_no_header(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("read", "text", "message"),
-    [
-        (read_points, "latitude,longitude\n46,2\n46,2,1\n", "line 3 has 3 cells"),
-        (read_points, 'latitude,longitude\n"46,2",1\n', "line 2, column 'latitude': '46,2'"),
-        (read_points, "latitude,longitude\n91,2\n", "line 2, column 'latitude': '91' is not a"),
-        (read_weights, "a,1\nb,2,5\n", "line 2 has 3 cells"),
-        (read_weights, "a,1\nb ,2\n", "line 2, column 1: 'b ' begins or ends"),
-        (read_weights, 'a,1\nb,"2,5"\n', "line 2, column 2: '2,5' is not a number"),
-        (read_weights, "first,prior\nb,2\n", "line 1, column 2: 'prior' is not a number"),
-        (read_shares, 'share\n.5\n"0,2"\n', "line 3, column 'share': '0,2' is not a number"),
-        (read_shares, "share,n\n0.5,1\n0,2,1\n", "line 3 has 3 cells"),
-    ],
-)
+    [(read_points, "latitude,longitude\n46,2\n46,2,1\n", "line 3 has 3 cells"),
+     (read_points, 'latitude,longitude\n"46,2",1\n', "line 2, column 'latitude': '46,2'"),
+     (read_points, "latitude,longitude\n91,2\n", "line 2, column 'latitude': '91' is not a"),
+     (read_weights, "a,1\nb,2,5\n", "line 2 has 3 cells"),
+     (read_weights, "a,1\nb ,2\n", "line 2, column 1: 'b ' begins or ends"),
+     (read_weights, 'a,1\nb,"2,5"\n', "line 2, column 2: '2,5' is not a number"),
+     (read_weights, "first,prior\nb,2\n", "line 1, column 2: 'prior' is not a number"),
+     (read_shares, 'share\n.5\n"0,2"\n', "line 3, column 'share': '0,2' is not a number"),
+     (read_shares, "share,n\n0.5,1\n0,2,1\n", "line 3 has 3 cells")],
+)  # fmt: skip
 def test_every_table_names_line_and_column(tmp_path, read, text, message) -> None:
     with pytest.raises(DecodeError, match=message) as refused:
         read(write(tmp_path, "table.csv", text))
