@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -32,8 +33,7 @@ def server_config(
     """Return the uvicorn configuration of both services, with limited connections.
 
     `app` is the application, or its factory as "module:function". `drain_seconds` is the time that
-    running requests have when the server stops.
-    """
+    running requests have when the server stops."""
     return uvicorn.Config(
         app,
         factory=isinstance(app, str),
@@ -60,8 +60,12 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Shut the server down on SIGTERM or SIGINT."""
+        """Shut down on SIGTERM and SIGINT, and on SIGHUP (a closed terminal) without `nohup`."""
+        hangup = getattr(signal, "SIGHUP", signal.SIGINT)  # Windows has none
         with super().capture_signals():
+            is_main = threading.current_thread() is threading.main_thread()
+            if is_main and signal.getsignal(hangup) is signal.SIG_DFL:
+                signal.signal(hangup, self.handle_exit)
             yield
             self._captured_signals.clear()
 
@@ -71,8 +75,7 @@ _HINTS = {
     "(0 picks a free one)",
     errno.EACCES: "that port is for the administrator of this machine; choose one from 1024 on "
     "with --port (0 picks a free one)",
-    errno.EADDRNOTAVAIL: "this machine has no such address; use --host 127.0.0.1, or 0.0.0.0 "
-    "for all of its addresses",
+    errno.EADDRNOTAVAIL: "this machine has no such address; use 127.0.0.1, or 0.0.0.0 for all",
 }
 
 
@@ -80,8 +83,7 @@ _HINTS = {
 def listening(host: str, port: int, fd: int | None = None) -> Iterator[socket.socket]:
     """Listen during a `with` block; port 0 picks a free port. Raises SettingsError on failure.
 
-    `fd` is an inherited socket, which replaces host and port.
-    """
+    `fd` is an inherited socket, which replaces host and port."""
     try:
         listener = _bind(host, port) if fd is None else socket.socket(fileno=os.dup(fd))
     except OSError as error:
@@ -96,9 +98,8 @@ def listening(host: str, port: int, fd: int | None = None) -> Iterator[socket.so
 
 def _bind(host: str, port: int) -> socket.socket:
     """Bind and listen together, so that the second of two starting servers fails here."""
-    is_ipv6 = ":" in host
-    family = socket.AF_INET6 if is_ipv6 else socket.AF_INET
-    both = is_ipv6 and socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
     listener = socket.create_server((host, port), family=family, dualstack_ipv6=both)
     # connections inherit this; asyncio would not set it, which would delay answers by 40 ms
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -124,8 +125,7 @@ def announce(listener: socket.socket, log: Log) -> None:
 def running(server: Server, listener: socket.socket, host: str, name: str) -> Iterator[str]:
     """Run a server on a thread during a `with` block; yield its URL.
 
-    Raises ServerError with the server's reason if it does not start.
-    """
+    Raises ServerError with the server's reason if it does not start."""
     failures: list[BaseException] = []
 
     def run() -> None:

@@ -35,7 +35,6 @@ def serve(settings: ServiceSettings) -> None:
     log = make_log(settings.log_level)
     _prepare_to_serve(settings)  # Fails before a port is occupied
     _set_up_process()
-    drain_at_hangup()
     _warn_of_key(settings, log)
     with listening(settings.host, settings.port) as listener, _with_worker(settings):
         server = Server(_config(create_app(settings), settings))
@@ -60,7 +59,8 @@ def _run_worker(settings: ServiceSettings) -> None:
     database = _prepared(settings)
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda *_: stopping.set())
+        if signal.getsignal(number) is not signal.SIG_IGN:  # As `nohup` asks
+            signal.signal(number, lambda *_: stopping.set())
     try:
         _set_up_process()
         Worker(database, settings, make_log(settings.log_level)).run(stopping.is_set)
@@ -72,12 +72,6 @@ def _set_up_process() -> None:
     """Trust the system's certificates, and keep child processes from importing local files."""
     truststore.inject_into_ssl()
     os.environ["PYTHONSAFEPATH"] = "1"
-
-
-def drain_at_hangup() -> None:
-    """Treat SIGHUP (a closed terminal) as SIGTERM: requests that have begun are answered."""
-    if hasattr(signal, "SIGHUP"):  # Not on Windows
-        signal.signal(signal.SIGHUP, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
 
 
 def _warn_of_key(settings: ServiceSettings, log: Log) -> None:

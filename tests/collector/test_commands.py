@@ -109,7 +109,7 @@ def test_the_life_of_a_metric_through_commands(run, metrics_file, tmp_path) -> N
         assert run("metrics", "retire", "theme", "--collector", url, **admin).returncode == 0
         assert run("backup", "--database", database, "-o", "copy").returncode == 0
     finally:
-        server.send_signal(signal.SIGTERM)
+        server.send_signal(signal.SIGHUP)  # A closed terminal: oidc-pam #224
         _, errors = server.communicate(timeout=30)
     assert server.returncode == 0
     events = [json.loads(line)["event"] for line in errors.splitlines()]
