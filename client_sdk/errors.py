@@ -53,7 +53,7 @@ class TransportError(ClientError):
     Attributes:
         reason: One word, for counters.
         retry: Whether the same bytes may be sent again later.
-        retry_after: The seconds that the collector asked to wait, or None.
+        retry_after: The seconds to wait, as the collector asked, or None.
     """
 
     def __init__(

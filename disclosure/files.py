@@ -165,7 +165,7 @@ def read_columns(file: Path, columns: Sequence[str]) -> dict[str, list[str]]:
     """Read some columns of a CSV file with a header; return the values by column.
 
     Raises TableError, with line and column, if a column is missing, a row has a different length, a
-    text has blanks at its ends, or there are no rows."""
+    text has leading or trailing spaces, or there are no rows."""
     values: dict[str, list[str]] = {name: [] for name in columns}
     with naming(file), reading():
         for row in read_table(file, columns, every_line=True):

@@ -56,7 +56,7 @@ def curve_error(metric: Metric, reports: float) -> float:
 
 
 def of_the_range(metric: Metric, width: float) -> float:
-    """Convert a fraction of a mean's range to its unit, or to a factor for logarithms."""
+    """Return a width, a fraction of a mean's range, in its unit, or as a factor on a log scale."""
     edges = metric.details.edges
     if metric.details.scale == "log":
         return float((edges[-1] / edges[0]) ** width)

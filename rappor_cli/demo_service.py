@@ -304,10 +304,10 @@ def _await_jobs(service: DecoderService, person: Person, schedule: ScheduleRow, 
 
 
 def _is_followed(service: DecoderService, person: Person, schedule: ScheduleRow) -> bool:
-    """Return whether the demo's schedules are complete.
+    """Return whether the demo's schedule is done.
 
-    The schedule has decoded each closed day, its alarm was sent, and the daily series of two
-    metrics exist.
+    That is, each closed day is decoded, its alarm was sent, and the daily series of two metrics
+    exist.
     """
     series = service.results.all(person, ResultRow.operation == "series")
     windows = service.schedules.windows(person, schedule.id)

@@ -159,11 +159,11 @@ class Visits:
     def roll(self, moment: Moment) -> bool:
         """Add the time since the last fix, and close a period that is over; return True if so.
 
-        After that, no data about the fix remains, not even for the time until the next fix. An
-        answer for a period depends on other periods only as far as `hold` allows. If the clock went
-        back, no period is closed: data from a period that has not ended yet is forgotten, and no
-        period is reported twice. If a report cannot be queued, nothing changes, so that the call
-        can be repeated.
+        Then the fix itself is forgotten, and the time until the next one does not count. An answer
+        for a period depends on other periods only as far as `hold` allows. If the clock went back,
+        no period is closed, and data from periods that are now in the future is dropped, so that
+        none is reported twice. If a report cannot be queued, nothing changes, so that the call can
+        be repeated.
         """
         self._credit(moment)
         if moment.day == self._today:

@@ -162,7 +162,7 @@ class Collector:
         return closing.Closed(metrics, folded) if metrics or folded else None
 
     def waiting_days(self) -> int:
-        """Return the number of closed days not served yet, of the series with the most."""
+        """Return the largest number of closed days of a series that are not served yet."""
         registry = self.registry()
         with self.database.read() as connection:
             waiting = [block for block in load_possible(connection) if not block.sealed]

@@ -36,7 +36,7 @@ served_alone = partial(database.alone_on_sqlite, process="collector")
 
 
 class CollectorDatabase(database.Database):
-    """The collector's database, with its kinds of transactions."""
+    """The collector's database and its types of transactions."""
 
     def __init__(self, engine: Engine, *, max_seconds: float = 120.0) -> None:
         super().__init__(engine, COLLECTOR, max_seconds=max_seconds)

@@ -33,7 +33,7 @@ def read_values(path: Path, column: str | None = None) -> Iterator[str | bytes]:
         column: The column's name, or its number in a CSV without a header; None for the only one.
 
     Raises:
-        CandidatesError: A value has blanks at its ends, or the file is not a list of values.
+        CandidatesError: A value begins or ends with a space, or the file is not a list of values.
         TableFileError: A CSV file is not a table.
     """
     name = path.name.lower().removesuffix(".gz")

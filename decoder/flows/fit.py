@@ -86,7 +86,7 @@ class DepartureNoise:
 
     @cached_property
     def coarse(self) -> Arrowhead:
-        """The covariance of the answers to the other questions, given x and `pair`, (R, R)."""
+        """The (R, R) covariance of answers other than to pairs, given x and `pair`."""
         sums = self.data.sums
         covariance = sums @ rows_times(self.kept_variance, sums.T)
         covariance += sparse.eye_array(sums.shape[0])

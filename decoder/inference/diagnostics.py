@@ -187,7 +187,7 @@ class _Bits(NamedTuple):
 def forged_cohorts(
     params: RapporParams, reports: Floats, counts: Floats, repetition: float, scores: Floats
 ) -> Indices:
-    """Find cohorts with impossible counts (`impossible_counts`) or far too large residuals.
+    """Find cohorts with impossible counts (`impossible_counts`) or excessive residuals.
 
     `scores` are the residuals as normal deviates, (m,); NaN without reports."""
     bits = _Bits.of(params, reports, counts, repetition)

@@ -181,7 +181,7 @@ class Search:
             best, cost = after_merge, after
 
     def _descend(self, start: Partition) -> tuple[Partition, float]:
-        """Merge step by step into fewer row groups, with some moves after each step."""
+        """Merge step by step into fewer row groups, moving some rows after each step."""
         partition, num_groups = start, _FIRST_MOVES
         best, rounds = (start, np.inf), 0
         while num_groups > 1 and rounds < _PATIENCE:
