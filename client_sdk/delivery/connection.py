@@ -88,11 +88,10 @@ class Connection:
         """Read the final answer's headers, and skip informational answers (RFC 9110, 15.2)."""
         self._file = io.BufferedReader(_Reader(self))
         while True:
-            response = HTTPResponse(cast("socket.socket", self), method=method)
+            response = _Answer(cast("socket.socket", self), method=method)
             response.begin()
             if not 100 <= response.status < 200 or response.status == SWITCHING_PROTOCOLS:
                 return response
-            response.fp = None  # type: ignore[assignment]  # closing it would close `_file`
 
     def makefile(self, *_: Any) -> io.BufferedIOBase:
         """Return the buffered reader over the connection, which `HTTPResponse` requires."""
@@ -149,6 +148,14 @@ class Connection:
 
     def _wait(self, *, writing: bool) -> None:
         self._cancellation.pause(self.deadline, lambda step: _ready(self._sock, step, writing))
+
+
+class _Answer(HTTPResponse):
+    """An answer that does not close or flush the connection's reader when it is deleted."""
+
+    def close(self) -> None:
+        self.fp = None  # type: ignore[assignment]
+        super().close()
 
 
 class _Reader(io.RawIOBase):
