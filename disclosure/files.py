@@ -196,7 +196,7 @@ def write_csv(
         file: The file, which is overwritten if it exists.
         header: The names of the columns.
         rows: The rows, each with a cell for every column.
-        guarded: Whether to prefix an apostrophe to texts that a spreadsheet would compute.
+        guarded: Whether to put an apostrophe before strings that a spreadsheet would compute.
 
     Raises:
         OSError: The file cannot be written.

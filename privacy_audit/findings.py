@@ -271,7 +271,7 @@ def _found_by_life(metric: Metric, crowd: int, rng: np.random.Generator) -> Find
 
 
 def _bounded(metric: Metric, crowd: int) -> str:
-    """Return, as text, how often fresh reports can identify a device at most, in both worlds."""
+    """Return, as text, the maximum rate of devices that fresh reports identify, in both worlds."""
     periods = (metric.location and metric.location.window) or WATCHED[-1]
     steady, rarely = (bound_of_fresh(metric, world, periods, crowd) for world in WORLDS)
     return (

@@ -5,7 +5,7 @@ likely device. For each device it knows the times (when there was data, and when
 value changed), or the whole history. Slots and periods with the same value show the same permanent
 answer, over which the likelihood sums. An observer who knows only the times treats each stretch
 between two changes as an unknown value, which yields a lower bound. If a device reports only when
-the app runs, the dates of its reports show when that was. Fresh reports need no attack: what they
+the app runs, the dates of its reports show when it ran. Fresh reports need no attack: what they
 reveal has a bound (`bound_of_fresh`).
 """
 
@@ -174,7 +174,7 @@ def _hit_shares(
 
 
 def unknown_values(lives: Lives, answers: Integers, other: int) -> Integers:
-    """Return the answers as far as only their times are known, (n, S, T).
+    """Return the answers as an observer knows them who knows only their times, (n, S, T).
 
     Each stretch between changes has its own number below 0; periods without answer, `other`.
     """

@@ -166,7 +166,7 @@ def attack_file(
 
     Args:
         metrics: One metric of each declared name.
-            periods: The number of periods in the earlier reports, and in the later reports.
+        periods: The number of periods in the earlier reports, and in the later reports.
         population: The number of devices that report.
         rng: The generator of all draws.
         crowd: The maximum number of simulated devices. They are divided so that each group has the

@@ -109,7 +109,7 @@ def run_tasks(
 
     Args:
         work: A function that computes the result of a task. Its errors are raised here.
-            tasks: Any number of tasks; at most `AHEAD_EACH` per worker wait for their results.
+        tasks: Any number of tasks; at most `AHEAD_EACH` per worker wait for their results.
         executor: The executor of `open_executor`; None to run in this process.
 
     Raises:

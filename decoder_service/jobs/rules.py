@@ -324,9 +324,9 @@ def free(
 
     Args:
         db: A writing transaction.
-            which: The SQL condition that selects the jobs.
-            lost: The reason to store for jobs that have no attempt left.
-            cancelled: The reason to store for jobs that were cancelling.
+        which: The SQL condition that selects the jobs.
+        lost: The reason to store for jobs that have no attempt left.
+        cancelled: The reason to store for jobs that were cancelling.
     """
     freed: dict[str, Any] = {"token": None, "lease": None}
     over, total = freed | {"ended": now(db)}, 0

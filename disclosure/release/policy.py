@@ -201,7 +201,7 @@ def check_days(policy: ReleasePolicy, name: str, first: date, last: date, issued
 
 
 def check_spelling(names: Iterable[str]) -> None:
-    """Raise PolicyError if names differ only in case, width, blanks or hidden characters.
+    """Raise PolicyError if names differ only in case, width, spaces or hidden characters.
 
     Two spellings of one region would count as two strata, whose windows would not be compared."""
     forms: dict[str, str] = {}

@@ -53,7 +53,7 @@ def missing_person_share(original: Table, published: Table) -> float:
 
     The attacker knows all other original rows, and removes each from the published rows once: `1 -
     |known and published| / |published|` as multisets, averaged over the missing person. The thesis
-    leaves the rule of matching open; this reading results in .53 where it reports .664."""
+    leaves the rule of matching open: by this rule the share is .53, where it reports .664."""
     before, after = number_rows(*encode_alike(original, published))
     length = max(int(before.max()), int(after.max())) + 1
     have = np.bincount(before, minlength=length)

@@ -190,7 +190,7 @@ def num_rows(table: Table) -> int:
 
 
 def load_row_domain(path: Path) -> RowDomain:
-    """Read `[columns]` of a TOML file: a list of texts, or { low, high, bins, whole } for numbers.
+    """Read `[columns]` of a TOML file: a list of values, or { low, high, bins, whole } for numbers.
 
     Raises DomainError, with the file, the column and the value, if invalid."""
     with naming(path):

@@ -160,11 +160,11 @@ def _expected(
 
 
 def partition(noisy: Floats, expected: Floats, epsilon: float) -> Integers:
-    """Group cells that are counted together by a kd-tree; return the block number of each cell.
+    """Group cells into blocks to be counted together, by a kd-tree; return each cell's block.
 
     Each split divides one axis in two. The values of the axis are first ordered by their counts
-    relative to the expected counts, as in regression trees with categories; the best split by one
-    axis is then one of the splits in that order (Fisher 1958). The tree grows while a split could
+    relative to the expected counts, as in regression trees with categories; the best split of an
+    axis then cuts that order in two (Fisher 1958). The tree grows while a split could
     be worthwhile, and is pruned from its leaves: a split is kept if it and the splits below it
     reduce the squared error by more than their price.
 

@@ -78,11 +78,11 @@ def counting_query_error(
 ) -> float:
     """Return the mean of |published - original| / max(original, floor) over random queries.
 
-    A query uses `num_columns` random columns: for a numeric one a random interval, else a random
-    subset that contains each value with probability 1/2. The thesis divides by the original count
-    alone, which may be 0: `floor`, a share of the rows, bounds the denominator, and the error is
-    hardly meaningful without it. Raises TableError if the floor is outside (0, 1], columns differ,
-    or there are too few columns."""
+    A query uses `num_columns` random columns: a random interval of a numeric column, or a random
+    set of another column's values, each included with probability 1/2. The thesis divides by the
+    original count alone, which may be 0, so its error is hardly meaningful: here `floor`, a share
+    of the rows, bounds the denominator. Raises TableError if the floor is outside (0, 1], columns
+    differ, or there are too few columns."""
     if not 0 < floor <= 1 or not 1 <= num_columns <= len(original) or num_queries < 1:
         raise TableError(
             f"floor = {floor} must be in (0, 1], num_columns = {num_columns} in 1 to "

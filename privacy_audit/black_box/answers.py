@@ -62,7 +62,7 @@ class Memory:
 def expected_answers(
     metric: Metric, cohort: int, steps: tuple[Step, ...]
 ) -> dict[int, tuple[int, str]]:
-    """Return the expected reports of a device by day, as B of the answer and its kind.
+    """Return the expected reports of a device by day: the bits B of the answer, and its kind.
 
     They follow docs/protocol.md and docs/client.md, not the client: one report per period, for its
     first value, up to `max_reports` and the day of expiry.
@@ -92,7 +92,7 @@ def nearly_clear(metric: Metric) -> Metric:
 
 
 class Lived(NamedTuple):
-    """The numbers of reports that devices with random values sent as expected, or otherwise."""
+    """The numbers of expected and of other reports that devices with random values sent."""
 
     another: int  # reports with an unexpected answer
     missing: int
@@ -138,7 +138,7 @@ def answer_checks(source: ClientSource, metric: Metric, devices: int) -> Iterato
 
 
 def _live(source: ClientSource, metric: Metric, devices: int) -> Lived:
-    """Let devices record random values of a metric, and compare their reports with the required."""
+    """Let devices record random values of a metric; compare their reports with the required ones."""
     draw = Random(os.urandom(16))
     pool = _pool(metric, draw)
     end = period_number(metric.period, day_of(metric.expires))

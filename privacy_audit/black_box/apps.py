@@ -1,10 +1,10 @@
 """The audit of an app that contains the client, based on its requests and files.
 
 The app is a program with a collector and a disk. Devices of two groups record different values. The
-audit uses only operations of an app: open, record, send, withdraw, close. Anything in the files
+audit uses only an app's operations: open, record, send, withdraw, close. Anything in the files
 about a value must depend on a device's own secret. So no byte sequence may appear in the files of
 all devices with one value but no device with the other. This covers raw values, encodings, digests
-without the secret, and places of finished periods. Every sequence of three bytes is examined.
+without the secret, and places visited in past periods. Every sequence of three bytes is examined.
 """
 
 import tempfile

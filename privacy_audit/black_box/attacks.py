@@ -99,8 +99,8 @@ def _chosen(
 
     Args:
         scores: The scores by attack.
-            correct: By attack, whether (or with which probability) each trial's guess is right.
-            level: The significance level of the bound on epsilon.
+        correct: By attack, whether (or with which probability) each trial's guess is right.
+        level: The significance level of the bound on epsilon.
         scale: The number of evaluation trials per training trial.
         min_right: The minimum number of right guesses for a threshold to be considered.
     """

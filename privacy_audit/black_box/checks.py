@@ -55,12 +55,12 @@ def chance_off(chance: float, number: float, what: str = "of a chance", among: i
 
 
 def bits_off(chance: float, totals: NDArray[Any], tests: int) -> Smallest:
-    """Return the smallest detected errors of a bit's probability: of all bits, and of one bit.
+    """Return the smallest detected errors in the probability of all bits, and of one bit.
 
     Args:
         chance: The probability that a bit is 1.
         totals: The number of observations of each bit.
-            tests: The number of such tests, for which the level is corrected.
+        tests: The number of such tests, for which the level is corrected.
     """
     used = totals[totals > 0]
     if not len(used):

@@ -102,7 +102,7 @@ def _other(params: RapporParams) -> TwoRoundMechanism:
 def _checks(
     metric: Metric, first: list[Derived], others: dict[str, list[Derived]]
 ) -> Iterator[Check]:
-    """Yield the checks of derivations; `others` are by what differs from `first`, if anything."""
+    """Yield the checks of derivations; the keys of `others` are what differs from `first`."""
     name, params, total = metric.name, metric.params, len(first)
     changed = sum(a != b for a, b in zip(first, others["again"], strict=True))
     what = "cohort and permanent response are the same in another process"
@@ -169,7 +169,7 @@ def _independent(
 
 
 def _first_round(name: str, params: RapporParams, first: list[Derived]) -> Check:
-    """Check P(B'=1) for set bits and for clear bits."""
+    """Check P(B'=1) where the value sets the bit, and where it does not."""
     after, before = _tables(params, first)
     p1, q1, _, _ = params.mechanism.rates
     p_value, findings = round_test(params, after, before, (p1, q1))
@@ -181,7 +181,7 @@ def _first_round(name: str, params: RapporParams, first: list[Derived]) -> Check
 
 
 def _second_round(metric: Metric, first: list[Derived], reports: list[bytes]) -> Check:
-    """Check P(S=1) for a permanent 1 and 0, given the permanent bits that the device reports."""
+    """Check P(S=1) where the permanent bit that the device derives is 1, and where it is 0."""
     params, (_, _, p2, q2) = metric.params, metric.params.mechanism.rates
     permanent = permanent_table([device.permanent_bits for device in first], params.num_bits)
     before = np.repeat(permanent, SERIES, axis=0)

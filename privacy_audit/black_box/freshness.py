@@ -30,7 +30,7 @@ FOUND = 3.0  # the expected equal pairs from a fault that is detected with proba
 
 
 def left_out(metric: Metric) -> str:
-    """Return why equal reports of a metric prove nothing, so they are not checked; else ""."""
+    """Return why equal reports of a metric prove nothing and are not checked, or "" if they do."""
     m = metric.params.mechanism
     if metric.params.scheme.symbols or metric.params.num_bits < MIN_ENTROPY:
         return (

@@ -21,7 +21,7 @@ Masks = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class NoiseSums:
-    """The sums for the noise tests, by name; `+` combines those of two chunks of trials.
+    """The sums for the noise tests, by name; `+` adds the sums of two chunks of trials.
 
     `reports` is the number of reports per device.
     """

@@ -39,7 +39,7 @@ ODD = (
 
 @dataclass(frozen=True)
 class Scenario:
-    """Two possible histories (worlds) of a device, and how well reports may separate them."""
+    """Two possible histories (worlds) of a device, and how well reports may tell them apart."""
 
     name: str
     metric: str
@@ -196,7 +196,7 @@ def _past_cap(metric: Metric, pool: tuple[Value, ...]) -> Iterator[Scenario]:
 
 
 def fillers(metric: Metric, pool: tuple[Value, ...], spare: int) -> list[Value] | None:
-    """Return values that fill the cap but for `spare` places; None if no scenario can do so."""
+    """Return values that fill all but `spare` places of the cap; None if impossible."""
     if metric.fallback is None:
         return None
     if metric.num_values is not None and not metric.params.scheme.own_bits:

@@ -58,7 +58,7 @@ class Component:
 def one_of_alike(
     tables: Sequence[PublicTable], rows: Sequence[Sequence[frozenset[str]]]
 ) -> tuple[list[list[frozenset[str]]], dict[str, tuple[str, ...]]]:
-    """Replace values that no public number distinguishes with two: one of them, and the rest.
+    """Replace values that no public number distinguishes with two: one of them, and all others.
 
     Values are alike if the same multi-value rows contain them and the same tables suppress them.
     Inferences about one value apply to each. Representing all others by one unknown changes

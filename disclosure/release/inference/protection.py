@@ -270,8 +270,8 @@ class _Search:
     def _cheapest_row(self, judge: DisclosureJudge, exposure: Exposure) -> tuple[int, int] | None:
         """Return (table, row) of a suppressible row that bounds the interval, or None.
 
-        Among the few rows with the fewest people, totals last, this is the first one without which
-        the target is safe; else the one without which its interval is widest."""
+        The few rows with the fewest people are tried, totals last. The result is the first whose
+        suppression makes the target safe, or else the one that widens its interval most."""
         model, tables = judge.model, self.component.tables
         owners = {model.owner[row] for row in exposure.tight.tolist()}
         if exposure.target.kind == "reports" and any(row == REPORTS for _, row in owners):

@@ -40,9 +40,9 @@ class Target:
         """Return whether a reader's interval for the number is as wide as promised.
 
         Reports of a withheld table must range at least from 0 to the floor, so that its symbol
-        reveals only that reports are few; or certainly reach the floor, if it was withheld for
-        another table. Reports without a table may be 0 or may reach the floor. A share needs the
-        width; or, without a table, a lower end that the policy would show."""
+        reveals only that reports are few; or certainly reach the floor, if the table was withheld
+        to protect another. Reports without a table may be 0 or may reach the floor. A share needs
+        the width; or, without a table, a lower end that the policy would show."""
         low, high = ends
         if self.is_high(low):
             return True

@@ -21,7 +21,7 @@ _MAX_STEPS = 20_000  # the maximum number of steps in a search
 
 @lru_cache(maxsize=512)  # the same tables recur
 def differences(tables: frozenset[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
-    """Return the minimal groups of atoms whose indicator is a combination of the tables'.
+    """Return the minimal groups of atoms whose indicator combines those of the tables linearly.
 
     Args:
         tables: The atoms of each table.
