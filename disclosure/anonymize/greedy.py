@@ -186,7 +186,7 @@ class _Greedy:
             self._merge(place, other)
 
     def _cheapest(self, place: int) -> tuple[int, float]:
-        """Return the cheapest class to merge with (ties: one below k, then the first), and the cost."""
+        """Return the cheapest class to merge with (ties: below k, then first), and the cost."""
         costs = self.costs.of(self.rows, self.counts, place)
         costs[self.counts == 0] = np.inf
         costs[place] = np.inf

@@ -138,7 +138,7 @@ def answer_checks(source: ClientSource, metric: Metric, devices: int) -> Iterato
 
 
 def _live(source: ClientSource, metric: Metric, devices: int) -> Lived:
-    """Let devices record random values of a metric; compare their reports with the required ones."""
+    """Let devices record random values; compare their reports with the required ones."""
     draw = Random(os.urandom(16))
     pool = _pool(metric, draw)
     end = period_number(metric.period, day_of(metric.expires))
