@@ -86,7 +86,7 @@ class DepartureNoise:
 
     @cached_property
     def coarse(self) -> Arrowhead:
-        """The (R, R) covariance of answers other than to pairs, given x and `pair`."""
+        """The (R, R) covariance of the answers to all questions but `pair`, given x and `pair`."""
         sums = self.data.sums
         covariance = sums @ rows_times(self.kept_variance, sums.T)
         covariance += sparse.eye_array(sums.shape[0])
@@ -138,8 +138,8 @@ class FlowFit:
     def system(self) -> Arrowhead:
         """The matrix of the unknowns x (n,), level, multiplier and y (R,).
 
-        It is the quadratic form of x about the fit as a saddle point, where y are the weights of
-        the answers other than `pair`. The level fixes the sum of shares, by the multiplier's row.
+        It is the quadratic form of x about the fit as a saddle point, where y weighs the answers
+        to questions other than `pair`. The level fixes the sum of shares, by the multiplier's row.
         """
         gravity, noise, sums, entries = self.gravity, self.noise, self.data.sums, self.entries
         precision = entries.T @ rows_times(noise.weight * self.shares**2, entries)
