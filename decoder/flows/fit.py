@@ -121,8 +121,8 @@ class FlowFit:
     def residuals(self, shares: Floats) -> tuple[Floats, Floats]:
         """Return the answers minus the prediction from shares of pairs (P,).
 
-        They are for `pair` (P,), 0 without reports; and for the other questions (R,), partly
-        explained by `pair`."""
+        For `pair` they are (P,), 0 without reports. For the other questions (R,), the prediction
+        includes the departures that `pair` reveals."""
         has_answers = np.isfinite(self.data.pair.variance)
         of_pairs = np.where(has_answers, self.data.pair.shares - shares, 0.0)
         predicted = self.data.sums @ (shares + self.noise.shrunk * of_pairs)
@@ -160,7 +160,7 @@ class FlowFit:
         return self.gravity.size + 2
 
     def covariance_times(self, values: Floats) -> Floats:
-        """Multiply the posterior covariance of x with values (n,)."""
+        """Multiply the posterior covariance of x by values (n,)."""
         size = len(values)
         padded = np.pad(values, (0, self.system.matrix.shape[0] - size))
         return self.system.solve(padded)[:size]
