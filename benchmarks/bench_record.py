@@ -1,7 +1,7 @@
 """The cost of embedding the client in an app: import, open, record, a raw fix, and size.
 
 Recording is compared with the same insert in plain SQLite (WAL, synchronous=NORMAL, one row and one
-commit), a fix with appending a line to a file, and the import with those of OpenTelemetry and
+commit); a fix, with appending a line to a file; and the import, with those of OpenTelemetry and
 Sentry, each in a fresh process."""
 
 import os

@@ -56,7 +56,7 @@ class Row:
         return 1 / ratio if self.more else ratio
 
     def cells(self) -> list[str]:
-        """Return the texts of the row's cells, in the order of the headings."""
+        """Return the strings of the row's cells, in the order of the headings."""
         ratio, target = self.ratio, ""
         if self.target is not None:
             missed = ratio is not None and ratio < self.target

@@ -1,4 +1,4 @@
-"""Callbacks for the progress and remarks of a long job; an exception in one ends the job."""
+"""Callbacks for a long job's progress and remarks; an exception in a callback ends the job."""
 
 from collections.abc import Callable
 from typing import TypeAlias

@@ -175,7 +175,7 @@ class KindDesign:
         return self.precision(metric, question.devices or 1)
 
     def rank(self, metric: Metric, question: Question) -> float:
-        """Return the number that the best design minimizes, about the log of its precision."""
+        """Return the number that the best design minimizes: roughly the log of its precision."""
         return math.log(self.reached(metric, question))
 
     def max_epsilon(self, question: Question) -> float:  # noqa: ARG002

@@ -68,7 +68,7 @@ def _meaning(metric: Metric) -> str:
 
 
 def _cost(metric: Metric) -> str:
-    """Describe what the reserved values cost of a device's cap and budget, in nats."""
+    """Describe how much of a device's cap and budget (in nats) the reserved values use."""
     params, cap = metric.params, metric.max_memoized_values
     total = f"{metric.lifetime_epsilon:.2f} for life"
     if not params.mechanism.has_permanent_round:
@@ -140,7 +140,7 @@ class LocationDesign(KindDesign):
         metric: Metric,
         population: int | None,  # noqa: ARG002
     ) -> Iterator[tuple[Level, str]]:
-        """Yield findings on its mode's protection of sequences, and on `other` and `no_data`."""
+        """Yield findings on how the mode protects sequences, and on `other` and `no_data`."""
         yield from _of_sequence(metric)
         if metric.no_data is not None:
             yield "note", f"{_meaning(metric)}; {_cost(metric)}"

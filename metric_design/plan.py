@@ -320,7 +320,7 @@ def merged_sentence(metric: Metric, devices: float) -> str | None:
 
 
 def _weak(kind: KindDesign, chosen: Solution) -> str | None:
-    """Return a warning that an epsilon protects hardly at all, with the result of a usual one."""
+    """Return a warning that an epsilon hardly protects, with the result of a usual epsilon."""
     epsilon = risk_of(chosen.found.metric).worst
     if epsilon <= MAX_EPSILON:
         return None

@@ -46,7 +46,7 @@ def load_for_devices(path: Path) -> tuple[MetricsFile, list[str]]:
 
     Raises:
         MetricsFileError: The file is invalid. The error includes the sentences if a metric for
-            browsers lacks only keys for them.
+            browsers lacks only the keys that they need.
     """
     hints, on_web = list[str](), False
     if path.suffix != COMPILED_ENDING:

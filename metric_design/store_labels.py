@@ -32,7 +32,7 @@ USAGE = DataTypes("OtherUsageData", "Usage Data: Other Usage Data", "App activit
 
 
 def data_types(metric: Metric) -> DataTypes:
-    """Return the data types of a metric; of a location they depend on the size of its cells."""
+    """Return the data types of a metric; for a location, they depend on its cells' size."""
     grid = metric.location.grid if metric.location else None
     if isinstance(metric.details, Flow):
         grid = metric.details.grid

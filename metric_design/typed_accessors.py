@@ -182,8 +182,8 @@ _PARTS = "/** What these metrics need: `openClient({ ...parts(), metrics, ... })
 def typescript_text(file: MetricsFile) -> str:
     """Return an ASCII TypeScript module with one accessor per declared metric, and `parts`.
 
-    A string metric accepts any string, a category one of its categories, a boolean true or false, a
-    pair one value of each of its lists, a metric of numbers a number (and `add` for a sum). A
+    A string metric accepts any string; a category, one of its categories; a boolean, true or false;
+    a pair, one value of each of its lists; a number metric, a number (and `add` for a sum). A
     metric of places or flows accepts fixes (`recordLocation`) or, with `pairs`, trips
     (`recordTrip`)."""
     used = "".join(

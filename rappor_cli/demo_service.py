@@ -253,7 +253,7 @@ def filled_collector(
 
 
 def _follow(service: DecoderService, person: Person, listed: CandidateSpec) -> ScheduleRow:
-    """Create a daily schedule with an alarm, and one for a series; return the daily one."""
+    """Create a daily schedule with an alarm, and a second one for a series; return the first."""
     daily = NewSchedule(
         name="start pages by day", metric="start_page", every=Every.DAY, candidates=listed,
         options=Choices(correction="bonferroni"),

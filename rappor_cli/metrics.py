@@ -352,8 +352,8 @@ def pause(
 def metric_row(listed: Mapping[str, Any]) -> list[str]:
     """Return the table row for a metric version on a collector.
 
-    Two figures show what a suspicion of `PRIOR` can become after one report and after all. They are
-    "?" if this program does not know the kind.
+    Two figures show what a suspicion of `PRIOR` can become after one report and after all
+    reports. They are "?" if this program does not know the kind.
     """
     definition, served = listed["definition"], listed["served"]
     try:

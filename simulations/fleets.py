@@ -1,4 +1,4 @@
-"""Fleets too large to simulate by device: counts over periods, drawn from their distribution.
+"""Fleets too large to simulate device by device: counts by period, drawn from their distribution.
 
 A device has one value for as long as it stays. Devices in one cohort that came and left together
 are a class. Given how many devices in a class hold each value, the bits of its devices are
@@ -158,7 +158,7 @@ def draw_cohort(task: CohortTask) -> tuple[Counts, Counts, Counts]:
 
 
 def repetition(sizes: Counts, periods: int, reports_each: int = 1) -> float:
-    """Return rho = sum r^2 / sum r over devices, of their reports r in the first periods."""
+    """Return rho = sum r^2 / sum r over devices with r reports each in the first periods."""
     came, went = np.indices(sizes.shape[:2])
     reports = reports_each * np.clip(np.minimum(went, periods) - came, 0, None)
     number = sizes.sum(axis=2)
@@ -183,7 +183,7 @@ class FleetMetric:
 
 
 def declared_metric(file: Path | None, name: str | None) -> FleetMetric:
-    """Return a file's metric, or strings in 128 bits and 64 cohorts with epsilons 4.4 and 1.1.
+    """Return a file's metric, or a string metric: 128 bits, 64 cohorts, epsilons 4.4 and 1.1.
 
     Raises FleetError if the name is not in the file."""
     if file is None or name is None:

@@ -156,7 +156,7 @@ COVERAGE_HEADINGS = ("metric", "devices", "all", "found", "n", "by map", "top 5"
 
 
 def coverage_line(row: Mapping[str, Any]) -> list[str]:
-    """Return the texts of one line of the table, in the order of `COVERAGE_HEADINGS`."""
+    """Return the strings of one line of the table, in the order of `COVERAGE_HEADINGS`."""
     every, detected, five, ten = (_part(row, name) for name in GROUPS)
     numbers = str(row["num_found"]), f"{row['found_by_map']:.3f}"
     return [row["metric"], f"{row['devices']:,}", every, detected, *numbers, five, ten]

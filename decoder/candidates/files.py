@@ -150,7 +150,7 @@ class Weights:
     def among(self, values: Sequence[bytes], group: Indices) -> Floats:
         """Return one weight per group (G,) of candidates that set the same bits, scaled to mean 1.
 
-        A group has the largest weight of its members. Raises CandidatesError if a value has none.
+        A group has its members' largest weight. Raises CandidatesError if a value has no weight.
 
         Args:
             values: The candidates, (M,).
@@ -170,7 +170,7 @@ class Weights:
         return np.asarray(of_groups / of_groups.mean())
 
     def to_csv(self) -> str:
-        """Return the canonical CSV that `read_weights` reads: sorted, the weight of others last."""
+        """Return the canonical CSV for `read_weights`: sorted, the unlisted values' weight last."""
         text, others = io.StringIO(), [] if self.others is None else [("", self.others)]
         rows = [(value, repr(weight)) for value, weight in [*sorted(self.of.items()), *others]]
         csv.writer(text, lineterminator="\n").writerows(rows)

@@ -63,7 +63,7 @@ def differences(
 def decided(
     rows: Differences, p_adjusted: Floats, alpha: float, apart: Flags | None = None
 ) -> Differences:
-    """Decide by corrected p-values which rows changed, and compute intervals that agree with it.
+    """Decide by corrected p-values which rows changed, and compute intervals that agree.
 
     If R of M rows are detected, the intervals have level 1 - alpha max(R, 1) / M (Benjamini and
     Yekutieli 2005); intervals for values tested separately have level 1 - alpha. With

@@ -82,9 +82,9 @@ def corrected_changes(tried: Floats, sizes: Floats, errors: Floats) -> Floats:
     pattern with the next smallest p-value, and so on. A p-value is multiplied by the number of all
     cells and patterns, and is at least as large as earlier p-values. A window gets the p-value of
     the first chosen pattern that contains it and has its sign, or 1 if there is no such pattern.
-    The window itself must differ by OWN standard errors, because in a steady trend, the middle
-    window is near the mean of the others. Two windows have a single contrast, which is corrected as
-    a change since the first.
+    The window itself must differ from the mean of the others by OWN standard errors, because in a
+    steady trend, the middle window is near that mean. Two windows have a single contrast, which is
+    corrected as a change since the first.
 
     Args:
         tried: The patterns of windows, (K, T), single windows first.
@@ -144,7 +144,7 @@ def _contrast_cells(
 ) -> tuple[Floats, Floats]:
     """Return each cell's difference for a contrast of windows (T,), and its error, (n,) each.
 
-    Differences are unbiased, by the model with the highest likelihood for the common rows."""
+    Differences are unbiased; the model used has the highest likelihood for the common rows."""
     fits = [(*_fit_variances(model, contrast, repeated), model) for model in models]
     _, noise, variance, model = max(fits, key=lambda fit: fit[0])
     return _estimates(model, contrast, noise, variance)
@@ -179,7 +179,7 @@ def _fit_variances(
 def _estimates(
     model: RandomCells, contrast: Floats, noise: float, variance: float
 ) -> tuple[Floats, Floats]:
-    """Return each cell's difference, estimated without a prior of that cell, and its error, (n,).
+    """Return each cell's difference (n,), estimated without that cell's prior, and its error (n,).
 
     The covariance of the rows excludes the cell's own contribution. Let V be the covariance of
     all cells, b = B e_c and a = s_c / (1 - s_c). The others' share is taken from cell c too, so V_c

@@ -3,7 +3,7 @@
 The prior states how alike cells are, and its strength. Either neighbors are alike (a Markov random
 field on their graph that penalizes bends and, less, slopes: Besag 1974; Lindgren, Rue, Lindstroem
 2011) or all cells are. The kind of prior and the strength are chosen by the evidence, so a rough
-map is not smoothed away. If there are too many cells to compute the evidence, they are chosen by
+map is not smoothed away. If there are too many cells to compute the evidence, both are chosen by
 how well each half of the rows predicts the other half. With weak data, the posterior has several
 maxima, which are searched in two ways: from a flat map while the prior is weakened, and from a
 smoother of the shares themselves, which has a unique solution."""
@@ -142,7 +142,7 @@ def _graphs(laplacian: Any | None) -> tuple[Graph, ...]:
 def _most_predictive(
     readings: Sequence[LevelEquations], laplacian: Any | None, even: Floats, reserved: int
 ) -> tuple[Belief, float]:
-    """Return the belief by which each half of the rows best predicts the other, and its gain.
+    """Return the belief by which each half of the rows best predicts the other half, and its gain.
 
     The gain is in log likelihood of the held-out rows. Strengths are tried from strong to weak,
     until two consecutive strengths are worse."""

@@ -178,7 +178,7 @@ def _within_bounds(information: Floats, products: Floats) -> Floats:
 
 
 def with_reserved(shares: Floats, reserved: Floats) -> Floats:
-    """Set the last r of the shares (n,) to `reserved` (r,), and scale the others to the rest."""
+    """Set the last r of the shares (n,) to `reserved` (r,); scale the others to make the sum 1."""
     cells = shares[: len(shares) - len(reserved)]
     return np.append(cells * ((1 - reserved.sum()) / cells.sum()), reserved)
 

@@ -266,7 +266,7 @@ class Blocks:
 
 
 def _blocks_of(shares: Floats, laplacian: Any | None, most: int) -> Indices:
-    """Return the number of each cell's block, (n,). Cells without neighbors join the smallest."""
+    """Return each cell's block number, (n,). Cells without neighbors join the smallest block."""
     size = len(shares)
     into, near = list(range(size)), [set[int]() for _ in range(size)]
     if laplacian is not None:

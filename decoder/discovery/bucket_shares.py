@@ -219,7 +219,7 @@ class GroupShares:
         """Fit distinct prefixes and all other strings together by weighted least squares.
 
         Variances are estimated from the residuals. A strong prefix's bucket varies more than
-        others; a second fit allows for that.
+        other buckets; a second fit allows for that.
 
         Args:
             prefixes: The prefixes, (P,).

@@ -116,7 +116,7 @@ def discover(
 
 
 class NamedShares(NamedTuple):
-    """The shares at which half and nearly all strings are named, and half are detected."""
+    """The shares at which half the strings, or nearly all, are named, and half are detected."""
 
     half: float
     most: float
@@ -163,7 +163,7 @@ def declared_groups(metric: Metric) -> PrefixGroups:
 def group_shares(
     aggregate: Aggregate, groups: PrefixGroups, noise: BitNoise
 ) -> tuple[GroupShares, ...]:
-    """Compute unbiased bucket shares of each group. Raises DecodeError if a group has none."""
+    """Compute each group's unbiased bucket shares. Raises DecodeError if a group has no reports."""
     reports = np.array(aggregate.reports_per_cohort, dtype=np.float64)
     counts = np.array(aggregate.bit_counts, dtype=np.float64)
     cohorts = np.arange(len(reports))

@@ -62,7 +62,7 @@ def search(
 
     Args:
         groups: The prefix groups of the metric.
-        levels: The bucket shares of each group except the last, which only counts.
+        levels: The bucket shares of each group except the last, which is only for counting.
         progress: A callback, called for each level.
     """
     prefixes, parents = np.zeros(1, dtype=np.uint64), np.zeros(1)
@@ -199,7 +199,7 @@ def count(
 
     Args:
         groups: The prefix groups of the metric.
-        fresh: The bucket shares of all groups, in order; the last one only counts.
+        fresh: The bucket shares of all groups, in order; the last group is only for counting.
         strings: The result of the search.
         noise: The noise of one bit.
         repetition: The repetition rho of the reports.
@@ -229,9 +229,9 @@ def count(
 
 
 def upper_tail(z: Floats, skewness: Floats) -> Floats:
-    """Return P(Z >= z) of Pearson's type III law with mean 0, variance 1 and the given skewness.
+    """Return P(Z >= z) of Pearson's type III distribution with mean 0, variance 1 and `skewness`.
 
-    The normal law is used below SYMMETRIC."""
+    If the skewness is at most SYMMETRIC, the normal distribution is used."""
     normal = ndtr(-z)
     skewed = skewness > SYMMETRIC
     if not skewed.any():

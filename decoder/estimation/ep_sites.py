@@ -1,6 +1,6 @@
 """The sites of expectation propagation: Gaussian approximations of each candidate's prior.
 
-Multiplied with the cavity estimate, a site has the true posterior's mean and variance (Minka 2001).
+Multiplied by the cavity estimate, a site has the true posterior's mean and variance (Minka 2001).
 """
 
 from __future__ import annotations

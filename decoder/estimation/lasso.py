@@ -1,7 +1,7 @@
 """The LASSO estimator, which selects, refits, and tests each selected string in a fit without it.
 
 Erlingsson, Pihur, Korolova 2014 (arXiv:1407.6981), section 4, select with the LASSO. Following the
-path to its end selects noise; we stop at the penalty that a string which no one has rarely reaches.
+path to its end selects noise; we stop at the penalty that a string rarely reaches if no one has it.
 Wrong strings influence which other candidates are selected, so LASSO and refit are run again
 without each selected candidate (docs/method.md, "The LASSO estimator")."""
 

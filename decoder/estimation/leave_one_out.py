@@ -134,7 +134,7 @@ def _until_converged(
 ) -> tuple[FitProblem, EpResult]:
     """Run EP until an attempt converges; return the problem that was solved and the result.
 
-    Attempts: warm; cold with all candidates or probable ones; these with more damping."""
+    Attempts: warm; cold, with all or only probable candidates; cold, with more damping."""
     near = warm_starts.near(problem) if warm_starts else None
     if near is not None:
         with suppress(ImproperError):
@@ -197,7 +197,7 @@ def _refitted(
     """Return the test deviates (M,); for doubtful candidates, they come from fits without them.
 
     Fits start cold, because from the current sites they would stay near an explanation that
-    involves the candidate. If separate fits would take too long, similarly strong ones share a fit.
+    involves the candidate. If separate fits take too long, similarly strong candidates share one.
     """
     work = problem.work(len(doubtful))
     number = int(MAX_REFIT_WORK / (REFIT_ROUNDS * work + REFIT_WORK))

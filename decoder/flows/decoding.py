@@ -103,7 +103,7 @@ class FittedAnswers(NamedTuple):
 
     @property
     def is_rejected(self) -> bool:
-        """Whether the answers to one question contradict the others."""
+        """Whether the answers to one question contradict those to the other questions."""
         return min(check.p_value for check in self.checks) < REJECTED
 
 
@@ -204,7 +204,7 @@ def _fit_answers(
 
 
 def _gravity(space: FlowSpace, base: Floats | None) -> Gravity:
-    """Return gravity around a known matrix, or without one; a reserved side it lacks stays free."""
+    """Return gravity around a known matrix, if any; a reserved side that it lacks stays free."""
     if base is None:
         return Gravity(space, np.zeros(space.num_pairs), SIDE_PRECISION)
     total = float(base.sum()) if base.shape == (space.num_pairs,) else 0.0

@@ -86,7 +86,7 @@ class DepartureNoise:
 
     @cached_property
     def coarse(self) -> Arrowhead:
-        """The (R, R) covariance of answers other than to pairs, given x and `pair`."""
+        """The (R, R) covariance of the answers to all questions but `pair`, given x and `pair`."""
         sums = self.data.sums
         covariance = sums @ rows_times(self.kept_variance, sums.T)
         covariance += sparse.eye_array(sums.shape[0])
@@ -121,8 +121,8 @@ class FlowFit:
     def residuals(self, shares: Floats) -> tuple[Floats, Floats]:
         """Return the answers minus the prediction from shares of pairs (P,).
 
-        They are for `pair` (P,), 0 without reports; and for the other questions (R,), partly
-        explained by `pair`."""
+        For `pair` they are (P,), 0 without reports. For the other questions (R,), the prediction
+        includes the departures that `pair` reveals."""
         has_answers = np.isfinite(self.data.pair.variance)
         of_pairs = np.where(has_answers, self.data.pair.shares - shares, 0.0)
         predicted = self.data.sums @ (shares + self.noise.shrunk * of_pairs)
@@ -138,8 +138,8 @@ class FlowFit:
     def system(self) -> Arrowhead:
         """The matrix of the unknowns x (n,), level, multiplier and y (R,).
 
-        It is the quadratic form of x about the fit as a saddle point, where y are the weights of
-        the answers other than `pair`. The level fixes the sum of shares, by the multiplier's row.
+        It is the quadratic form of x about the fit as a saddle point, where y weighs the answers
+        to questions other than `pair`. The level fixes the sum of shares, by the multiplier's row.
         """
         gravity, noise, sums, entries = self.gravity, self.noise, self.data.sums, self.entries
         precision = entries.T @ rows_times(noise.weight * self.shares**2, entries)
@@ -160,7 +160,7 @@ class FlowFit:
         return self.gravity.size + 2
 
     def covariance_times(self, values: Floats) -> Floats:
-        """Multiply the posterior covariance of x with values (n,)."""
+        """Multiply the posterior covariance of x by values (n,)."""
         size = len(values)
         padded = np.pad(values, (0, self.system.matrix.shape[0] - size))
         return self.system.solve(padded)[:size]

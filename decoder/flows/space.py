@@ -108,7 +108,7 @@ class FlowSpace:
 
     @cached_property
     def distance(self) -> Floats:
-        """The log distance minus its mean in the band, (P,); 0 within a cell or for reserved."""
+        """The log distance (P,) minus its band's mean; 0 within a cell or for reserved values."""
         logs = np.log(np.maximum(self.meters, 1.0))  # whole meters; 0 within a cell
         sums, sizes = (np.bincount(self.bands.ravel(), weights, self.num_bands)
                        for weights in (logs.ravel(), None))  # fmt: skip
@@ -117,7 +117,7 @@ class FlowSpace:
 
     @cached_property
     def zone_pair(self) -> Indices:
-        """The number of each pair's pair of zones, (P,); `other` and `no_data` are zones."""
+        """The number of each pair's zone pair, (P,); `other` and `no_data` are zones."""
         sides = np.concatenate([self.zones, self.num_zones + np.arange(RESERVED)])
         pairs: Indices = sides[self.origin] * (self.num_zones + RESERVED) + sides[self.destination]
         return pairs
@@ -171,7 +171,7 @@ class Gravity:
 
     @property
     def zones(self) -> Indices:
-        """The indices of the parameters of pairs of zones, which are last, (Z,)."""
+        """The indices (Z,) of the parameters of zone pairs, which are last."""
         return np.arange(self.size - self.space.num_classes("zones"), self.size)
 
     @cached_property

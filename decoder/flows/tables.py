@@ -78,7 +78,7 @@ def band_changes(
 
     Args:
         windows: The windows, oldest first.
-        quantities: The names of the bands, and of the share with two different cells.
+        quantities: The names of the bands, and of the share of people with two different cells.
 
     Raises:
         DecodeError: There are fewer than two windows, or the metrics have different meanings.

@@ -160,7 +160,7 @@ class _Bits(NamedTuple):
     def beyond(self, total: float, reports: float, level: float) -> bool:
         """Return whether a mean exceeds its limits by more than noise, two-sided at this level.
 
-        Few reports with few wrong bits scatter like a Poisson law rather than a normal one."""
+        Counts from few reports with few wrong bits are Poisson rather than normal."""
         if not reports:
             return False
         mean, z = total / reports, -float(ndtri(level / 2))
@@ -170,7 +170,7 @@ class _Bits(NamedTuple):
 
     @property
     def odd(self) -> Indices:
-        """The cohorts outside the limits; some honest cohort is with P = `FALSE_ALARM` / 2."""
+        """The cohorts outside the limits; P(any honest cohort is outside) = `FALSE_ALARM` / 2."""
         each = FALSE_ALARM / 2 / max(len(self.sums), 1)
         pairs = zip(self.sums, self.reports, strict=True)
         return np.flatnonzero([self.beyond(total, size, each) for total, size in pairs])

@@ -1,7 +1,7 @@
 """Unbiased shares of numbers at or above each cut, with their covariance and intervals.
 
-A cohort's reports show how many of its g - 1 cuts are at or below a number (`Number.cuts`). That a
-symbol means "at or above cut u" is a binomial trial with probability a_u + d S, where S is the
+A cohort's reports show how many of its g - 1 cuts are at or below a number (`Number.cuts`). Whether
+a symbol means "at or above cut u" is a binomial trial with probability a_u + d S, where S is the
 share to estimate, so intervals need no model. Cohorts with the same cuts are replicates, which
 measure the effect of memoized noise (docs/method.md, "Numbers")."""
 

@@ -74,7 +74,7 @@ class Arrowhead:
         return float(of_blocks + np.log(np.abs(np.diag(self._factor[0]))).sum())
 
     def solve(self, values: Floats) -> Floats:
-        """Multiply the inverse with values (d, ...)."""
+        """Multiply the inverse by values (d, ...)."""
         inner, solved = values[self._inner], np.empty_like(values)
         border = values[self._border] - self._reach @ inner
         border = linalg.lu_solve(self._factor, border, check_finite=False)

@@ -26,7 +26,7 @@ def descend(
     Args:
         objective: A function that returns the value, which may be infinite, and the gradient.
         start: The initial point, (n,).
-        inverse: A function that multiplies an approximate, positive definite inverse Hessian with a
+        inverse: A function that multiplies an approximate, positive definite inverse Hessian by a
             vector.
         tolerance: The search ends when the predicted decrease of a step is smaller.
         steps: The maximum number of steps.

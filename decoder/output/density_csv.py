@@ -241,7 +241,7 @@ def window_text(density: Density) -> str:
 
 
 def notes_of(detected: Flags, outside: Flags, words: tuple[str, str]) -> list[str]:
-    """Return a note per row: `words` are for no detection, and for a guess outside its interval."""
+    """Return a note per row: `words[0]` if not detected, `words[1]` if outside its interval."""
     return [
         "; ".join(text for text, fits in zip(words, (not flag, out), strict=True) if fits)
         for flag, out in zip(detected.tolist(), outside.tolist(), strict=True)

@@ -139,7 +139,7 @@ class FlowPlaces:
 
 
 def flow_tables(decoding: FlowDecoding, places: FlowPlaces) -> tuple[Table, Table, Table, Table]:
-    """Return the tables of flows (with their lines), pairs of zones, cells and distance bands."""
+    """Return the tables of flows (with map lines), zone pairs, cells, and distance bands."""
     flow, zones = decoding.flow, (*decoding.flow.zones, *RESERVED)
     flows = flow_columns(decoding, places, np.arange(flow.num_sides**2))
     ends = zip(flows["origin"], flows["destination"], strict=True)
@@ -236,7 +236,7 @@ def flows_content(
         decoding: The decoded flows.
         places: The names and centers of cells and zones.
         tables: The tables of the decoding.
-        display: The options to select flows, detected first, then by share; flows.csv has all.
+        display: The options to select flows (detected first, then by share); flows.csv has all.
         notes: Sentences about the input, which precede the warnings.
     """
     definition, base = decoding.definition, places.base

@@ -101,7 +101,7 @@ def placed_flows(
     """Yield the GeoJSON geometry and properties of each flow whose sides both have a center.
 
     Args:
-        rows: Flows or pairs of zones.
+        rows: Flows or zone pairs.
         centers: The latitude and longitude of each side by its name.
         metric: The name of the metric, a property of each feature.
     """

@@ -31,7 +31,7 @@ MIN_LOW = 1e-9  # the minimum lower end of a detected share's interval that excl
 def selected_intervals(
     estimate: Estimate, decision: ListDecision, options: DecodeOptions
 ) -> tuple[Floats, Floats]:
-    """Return intervals of the detected values that allow for their selection; NaN elsewhere, (G,).
+    """Return intervals (G,) of the detected values, adjusted for selection; NaN for other values.
 
     They are within 0 and 1; the lower end is raised to what test and prior both exclude. They agree
     with the decision: if the rule accepts no p-value above (1 - level) / 2, the interval of an

@@ -60,7 +60,7 @@ def answer_of(
 ) -> Iterator[HTTPResponse]:
     """Send a request and yield the response for streaming.
 
-    `key` is the collector's key; None for RAPPOR_KEY. Raises RemoteError with its message."""
+    `key` is RAPPOR_KEY if None. Raises RemoteError with the collector's message."""
     url = collector.rstrip("/") + quote(path)
     if not collector.isprintable() or not collector.startswith(("http://", "https://")):
         raise RemoteError(f"collector {collector!r} is not an http:// or https:// URL")

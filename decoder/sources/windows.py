@@ -1,4 +1,4 @@
-"""The windows of a series, from files or a collector; a location's, by slot and window."""
+"""The windows of a series, from files or a collector; location aggregates, by slot and window."""
 
 from calendar import monthrange
 from collections import defaultdict

@@ -39,7 +39,7 @@ class Row:
     cells: Mapping[Column, str]  # Text by column
 
     def text(self, column: Column, *, strip: bool = False) -> str:
-        """Return a cell's text, or "" if empty; with `strip`, without blanks at the ends.
+        """Return a cell's text, or "" if empty; with `strip`, without leading or trailing spaces.
 
         Raises TableFileError if it is not UTF-8, or begins or ends with an invisible character."""
         text = self.cells[column].strip() if strip else self.cells[column]
@@ -88,7 +88,7 @@ class Row:
 
 
 def text_problem(text: str) -> str | None:
-    """Describe a defect that a device's text cannot have, such as blanks; None for valid text."""
+    """Describe a defect that device text cannot have, such as a leading space; None if valid."""
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
         return NOT_UTF8
     if text and {unicodedata.category(end) for end in (text[0], text[-1])} & _INVISIBLE:

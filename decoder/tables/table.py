@@ -191,7 +191,7 @@ def columns_of(schema: Any) -> tuple[Column, ...]:
 
 
 def csv_of_parquet(content: bytes) -> bytes:
-    """Convert a Parquet file to CSV without geometries and without formulas in texts."""
+    """Convert a Parquet file to CSV without geometries and without formulas in strings."""
     from pyarrow import parquet
 
     table = parquet.read_table(io.BytesIO(content))
@@ -199,7 +199,7 @@ def csv_of_parquet(content: bytes) -> bytes:
 
 
 def csv_of_texts(content: bytes, num_columns: int) -> bytes:
-    """Convert a CSV file of texts, with or without a header, to CSV without formulas."""
+    """Convert a CSV file of strings, with or without a header, to CSV without formulas."""
     import pyarrow as pa
     from pyarrow import csv
 

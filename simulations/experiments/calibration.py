@@ -247,7 +247,7 @@ def _score(estimate: Estimate, truth: Floats, rule: Correction) -> RuleScore:
 
 
 def cells(sizes: Mapping[str, int], seed: int) -> Iterator[CalibrationRun]:
-    """Yield the settings of all runs: `sizes[size]` per configuration and distribution of a size.
+    """Yield the settings of all runs: `sizes[size]` runs per size, configuration and distribution.
 
     Each run has its own seed, derived from `seed`."""
     seeds = np.random.SeedSequence(seed)

@@ -128,7 +128,7 @@ def _row(size: str, configuration: str, some: Sequence[RunScore]) -> Row:
 def mean_over_runs(values: Sequence[float], distributions: Sequence[str]) -> MeanOfRuns:
     """Return the mean over runs and its standard error over draws, with fixed distributions.
 
-    The error is NaN if a distribution was run only once. Runs without a value (no value is held, or
+    The error is NaN if a distribution was run once. Runs without a result (no value is held, or
     the method returned no answer) are skipped."""
     x, names = np.asarray(values), np.asarray(distributions)
     defined = ~np.isnan(x)
@@ -160,7 +160,7 @@ def _pooled(some: Sequence[RunScore], rule: str, part: str, whole: str) -> MeanO
 
 
 def cells_of(row: Row) -> list[str]:
-    """Return the texts of one line of the table, in the order of `HEADINGS`."""
+    """Return the strings of one line of the table, in the order of `HEADINGS`."""
     reference = REFERENCE.get((row.size, row.configuration))
     return [
         _name(row),

@@ -1,4 +1,4 @@
-"""The data for the demo's decoder service: two weeks of reports, and four of usual places."""
+"""The data for the demo's decoder service: two weeks of reports, and four weeks of usual places."""
 
 from collections.abc import Iterator
 from datetime import date, timedelta

@@ -96,12 +96,12 @@ def setting(devices: int, reports_each: int, rule: str) -> PlanSetting:
 
 
 def half_power(plan: PlanSetting) -> float:
-    """Return the users with which a page is detected half of the time, if no other page has any."""
+    """Return how many users a page needs to be detected half of the time, if no other has users."""
     return (detectable_share(plan, 0.5, by_itself(plan)) or 1.0) * plan.devices
 
 
 def first_order_error(devices: int, reports_each: int) -> float:
-    """Return a page's standard error in users, by first-order theory, if no other page has any."""
+    """Return a page's standard error in users, to first order, if no other page has users."""
     return devices / float(np.sqrt(information(setting(devices, reports_each, RULES[0]))))
 
 

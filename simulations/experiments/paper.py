@@ -72,7 +72,7 @@ class Experiment:
         """Return the numbers of held and of unheld values with scores above 2.
 
         This rule, which ignores the length of the list, reproduces the paper's own numbers (47 and
-        2 in the exponential experiment). About one wrong candidate in 44 is above it."""
+        2 in the exponential experiment). About one wrong candidate in 44 scores above 2."""
         above, present = self.decoding.candidates.z > 2, self.true_shares > 0
         return int((above & present).sum()), int((above & ~present).sum())
 
@@ -110,7 +110,7 @@ def normal(num_reports: int, rng: np.random.Generator, options: DecodeOptions) -
 
 
 def exponential(num_reports: int, rng: np.random.Generator, options: DecodeOptions) -> Experiment:
-    """Run 128 bits, 2 hashes, 16 cohorts, f = .5, p = .5, q = .75, half of the candidates wrong."""
+    """Draw and decode: k = 128, h = 2, m = 16, f = p = .5, q = .75, half the candidates wrong."""
     values, shares = exponential_population()
     return _run("exponential", values, shares, num_reports, EXPONENTIAL_PARAMS, rng, options)
 

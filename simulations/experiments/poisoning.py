@@ -160,7 +160,7 @@ def forgeries(
 ) -> tuple[tuple[Counts, Counts], float]:
     """Draw forged reports: numbers by cohort (m,), bit counts (m, k), and the rejected share.
 
-    `bits` are the value's by cohort, (m, h); `best` has 0 or 1 for each bit, (m, k), for way
+    `bits` are the value's bits by cohort, (m, h); `best` has 0 or 1 for each bit, (m, k), for way
     `BEST`."""
     m, k = PARAMS.num_cohorts, PARAMS.num_bits
     each = rng.multinomial(number, np.full(m, 1 / m))

@@ -97,7 +97,7 @@ def draw_cohorts(num_devices: int, num_cohorts: int, rng: np.random.Generator) -
 def aggregate_of_metric(
     metric: Metric, reports: Counts, counts: Counts, first: date | None, last: date | None
 ) -> Aggregate:
-    """Make the aggregate that a collector would serve for a metric and two days.
+    """Make the aggregate that a collector would serve for a metric, from `first` to `last`.
 
     `reports` are (m,), `counts` (m, k)."""
     plain = plain_aggregate(metric.name, metric.params, reports, counts)
@@ -223,7 +223,7 @@ def draw_repeated(
 
 
 def _like_bits(device: Counts, bits: Counts, reports: Counts) -> tuple[Counts, Counts]:
-    """Return each permanent response's (device and bits) first row, and its number of reports."""
+    """Return the first row and report count of each permanent response (a device and its bits)."""
     order = np.lexsort((*bits.T, device))
     ranked = np.column_stack([device, bits])[order]
     new = np.append(True, (ranked[1:] != ranked[:-1]).any(axis=1))
