@@ -240,12 +240,12 @@ def day_of_field(text: Any) -> date | None:
 
 
 def periods_ended(period: str, first: date, last: date) -> int:
-    """Count the periods that end on two days or between them.
+    """Count the periods that end from `first` to `last`, inclusive.
 
     Args:
         period: `day`, `week` (ends on Sunday) or `month`.
-        first: The first day that counts.
-        last: The last day that counts.
+        first: The first day.
+        last: The last day.
 
     Returns:
         The number of periods, 0 or more.

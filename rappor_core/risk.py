@@ -45,7 +45,7 @@ class Risk(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """Return the bounds as text, for an observer who assumed the probability `PRIOR` before."""
+        """Return the bounds as text, for an observer whose prior probability is `PRIOR`."""
         once, ever = percent_up(believed(self.report)), percent_up(believed(self.life))
         lives = f", in a browser over {self.lives:,} lives of its storage" if self.lives else ""
         if self.web:

@@ -444,7 +444,7 @@ _APPROVED = text("state = 'approved'")
 
 
 class ReleaseRow(Identified):
-    """A release without its files, decided once by one guarded UPDATE."""
+    """A release without its files, approved or refused once by one guarded UPDATE."""
 
     __tablename__ = "releases"
     __table_args__ = (

@@ -196,7 +196,7 @@ def moment(seconds: float | None) -> str:
 
 
 def address(path: str, **query: Any) -> str:
-    """Return a path of the service as a URL, with a query of all non-empty members."""
+    """Return the URL of a path of the service, with all nonempty query parameters."""
     members = {name: value for name, value in query.items() if value not in (None, "", False)}
     return quote(path) + ("?" + urlencode(members, doseq=True) if members else "")
 
