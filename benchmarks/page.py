@@ -24,11 +24,10 @@ ABOUT = """\
 
 `make bench` writes this page; do not edit it. `make bench BENCH=encode` measures one part again.
 
-Each row compares this project with a named rival in the same run, if there is one. Figures are
-medians, with minimum and maximum in parentheses. "Times as good" is the ratio of the medians; above
-1, this project is faster, smaller or more accurate. Times are processor time, except for records
-and requests (elapsed time). "Target" is the project's goal for the ratio. Compare ratios, not
-seconds: other work on the machine affects them least.
+Each row compares this project with a named rival in the same run, if there is one: medians, with
+minimum and maximum in parentheses, and the ratio of the medians (above 1, this project is faster,
+smaller or more accurate). Times are processor time; for records and requests, elapsed time.
+Compare ratios, not seconds: other work on the machine affects them least.
 """
 
 
