@@ -2,7 +2,7 @@
 
 The main path is `record` -> `Collected.take`, and `_close` when a period is over. Each period has
 exactly one report, which says "no data" if nothing was recorded. Then the period's numbers are
-forgotten. When `record` returns, a number is in the state, in one transaction.
+forgotten. `record` saves each number to the state, in one transaction, before it returns.
 """
 
 from __future__ import annotations

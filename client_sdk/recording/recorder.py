@@ -31,7 +31,7 @@ Outcome = Literal["queued", "queued_fallback", "full", "expired", "closed", "els
 class Recorder:
     """A recorder for one device's values, limited by the ledger.
 
-    `record` shows the whole path of a value.
+    Read `record` to see the whole path of a value.
     """
 
     def __init__(

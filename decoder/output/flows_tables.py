@@ -213,7 +213,7 @@ def _ends(pairs: Indices, names: Sequence[str], called: Sequence[str]) -> Column
 
 
 def band_texts(edges: Sequence[float]) -> list[str]:
-    """Return the name of each band: own cell, then kilometers, then sides without a cell."""
+    """Return the band names: own cell, ranges of kilometers, and sides without a cell."""
     ends = [f"{edge:g}" for edge in edges]
     between = [f"{low} to {high} km" for low, high in pairwise(ends)]
     return ["own cell", f"up to {ends[0]} km", *between, f"over {ends[-1]} km", NO_CELLS]

@@ -185,7 +185,7 @@ def _workers(visit: Visit) -> bool:
 
 @api.post("", operation_id="submitJob", status_code=202)
 def submit(service: Service, person: Me, body: JobSpec) -> dict[str, Any]:
-    """Queue a job, or return your equal job if one is queued or running."""
+    """Queue a job, or return your identical job if it is queued or running."""
     return shown_job(service.jobs.submit(person, body))
 
 

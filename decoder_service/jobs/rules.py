@@ -70,14 +70,14 @@ class Jobs(Resources[JobRow]):
     order = (JobRow.created.desc(), JobRow.id)
 
     def submit(self, person: Person, spec: JobSpec) -> JobRow:
-        """Queue a job, or return the same person's equal job if one is live.
+        """Queue a job, or return the person's identical job if it is live.
 
         Args:
             person: The owner.
             spec: The specification; its lists and aggregates must be visible to the person.
 
         Returns:
-            The queued job.
+            The new or existing job.
 
         Raises:
             RoleError, RequestError, NotFoundError, QuotaError.

@@ -201,7 +201,7 @@ async def _lifespan(service: DecoderService, log: Log, _app: FastAPI) -> AsyncIt
 
 
 async def _repeat(step: Callable[[], None], event: str, seconds: float, log: Log) -> None:
-    """Repeat a chore forever; `event` is the log's name for a failure of the database."""
+    """Repeat a chore forever; database failures are logged as `event`."""
     while True:
         try:
             await run_in_threadpool(step)

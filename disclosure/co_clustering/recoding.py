@@ -117,7 +117,7 @@ class Values:
         return (*self.values, self.other) if self.other else self.values
 
     def encode(self, name: str, values: Sequence[str]) -> Integers:
-        """Return the part of each value. Raises TableError if it is unknown."""
+        """Return the part that contains each value. Raises TableError if a value is in none."""
         codes = {value: code for code, value in enumerate(self.values)}
         if self.other:
             rest = len(self.values)

@@ -30,9 +30,9 @@ def all_of(what: str) -> Smallest:
 
 
 def one_of(number: float, what: str, chance: float = 0.0) -> Smallest:
-    """Return the smallest fault of a check that counts faults among `number` observations.
+    """Describe the smallest fault that counting faults in `number` observations detects.
 
-    Honest observations look faulty with probability `chance`. For `number` 0 the text is "".
+    Honest observations look faulty with probability `chance`. Returns "" if `number` is 0.
     """
 
     def text(level: float) -> str:

@@ -142,9 +142,9 @@ class DisclosureJudge:
     def _extreme(self, target: Target, sign: float) -> tuple[float, Optimum] | None:
         """Return a target's minimum (sign 1) or maximum (-1) and the solution; None if infeasible.
 
-        A share of people who certainly exist is found by Dinkelbach's iteration (1967, On nonlinear
-        fractional programming): each program starts where the previous one ended. Others need one
-        program, scaled so that the reports are `unit` (Charnes and Cooper 1962)."""
+        A share among reports that surely exist is found by Dinkelbach's iteration (1967, On
+        nonlinear fractional programming): each program starts where the previous one ended. Other
+        targets need one program, with reports scaled to `unit` (Charnes and Cooper 1962)."""
         cone = self.model.cone
         top, base = cone.row_of(self._top(target)), self._base(target)
         scale = (self.model.scale,)
