@@ -240,7 +240,7 @@ class CandidateSolver:
         return Solution(residual, information, expected, weigh)
 
     def factors(self, missing: float) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return D^-1 (m, k, k), F = D^-1 Z_A (n, A), and G = Z_A' F and H of `solve`, both (A, A)."""
+        """Return D^-1 (m, k, k), F = D^-1 Z_A (n, A), G = Z_A' F, and H of `__call__`, (A, A)."""
         m, k = self.target.shape
         blocks = _block_inverses(_Same(self.noise), missing, self.random)
         F = (blocks @ self.centered.reshape(m, k, -1)).reshape(m * k, -1)
