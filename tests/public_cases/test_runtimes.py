@@ -66,9 +66,9 @@ def test_statements_are_those_of_sqlite_3_24() -> None:
 
 
 def test_what_the_library_cannot_read_is_no_damage(open_client: Any) -> None:
-    client = open_client()
-    with pytest.raises(sqlite3.OperationalError) as unknown:
-        client._life.session.state.database.execute("INSERT INTO meta VALUES (1, 2) RETURN name")
+    state = open_client()._life.session.state
+    with state.lock, pytest.raises(sqlite3.OperationalError) as unknown:
+        state.database.execute("INSERT INTO meta VALUES (1, 2) RETURN name")
     error = trouble("state.sqlite", unknown.value)
     assert error.condition == "state_unavailable"
     assert f"SQLite {sqlite3.sqlite_version}" in str(error)
