@@ -75,7 +75,7 @@ _HINTS = {
     "(0 picks a free one)",
     errno.EACCES: "that port is for the administrator of this machine; choose one from 1024 on "
     "with --port (0 picks a free one)",
-    errno.EADDRNOTAVAIL: "this machine has no such address; use 127.0.0.1, or 0.0.0.0 for all",
+    errno.EADDRNOTAVAIL: "no such address here; use --host 127.0.0.1, or 0.0.0.0 for all of them",
 }
 
 
