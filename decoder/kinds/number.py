@@ -16,7 +16,7 @@ from decoder.output.charts import Estimate, estimate_plots
 from decoder.sources.windows import sum_of
 from decoder.tables.format import between, count, days, edge_text, interval, number_text, percent
 from decoder.tables.paging import TableQuery
-from decoder.tables.table import Column, ColumnType, TableSchema
+from decoder.tables.table import SHARE_INTERVAL, Column, ColumnType, TableSchema
 from rappor_core.aggregate import Aggregate
 
 _OPEN = ("lower", "upper")  # the columns for the edges of a bin; None if the bin is open
@@ -30,18 +30,13 @@ def _mark(edge: float | None, where: str, part: CurvePoint | Bin) -> Estimate:
 
 _NUMBER, _SHARE = ColumnType.NUMBER, ColumnType.SHARE
 _FITTED = Column("fitted", _SHARE, "Share by one best-fit curve, a guess without an interval.")
-_ERROR = Column("std_error", _SHARE, "Standard error of the share.")
-_LOW = Column("low", _SHARE, "Lower end of the share's interval.", shown=True)
-_HIGH = Column("high", _SHARE, "Upper end of the share's interval.", shown=True)
 CURVE = TableSchema(
     "curve",
     "Share of devices at or above each edge",
     (
         Column("edge", _NUMBER, "The edge, in the metric's unit.", "at or above", shown=True),
         Column("at_or_above", _SHARE, "Unbiased share at or above the edge.", "share", shown=True),
-        _ERROR,
-        _LOW,
-        _HIGH,
+        *SHARE_INTERVAL,
         Column("band_low", _SHARE, "Lower end of the band that holds for all edges together."),
         Column("band_high", _SHARE, "Upper end of the band that holds for all edges together."),
         _FITTED,
@@ -55,9 +50,7 @@ BINS = TableSchema(
         Column("from", _NUMBER, "Lower edge; empty where the bin is open.", shown=True),
         Column("to", _NUMBER, "Upper edge, excluded; empty where the bin is open.", shown=True),
         Column("share", _SHARE, "Unbiased share in the bin.", shown=True),
-        _ERROR,
-        _LOW,
-        _HIGH,
+        *SHARE_INTERVAL,
         _FITTED,
     ),
 )
@@ -70,8 +63,7 @@ QUANTILES = TableSchema(
                "from", shown=True),
         Column("high", _NUMBER, "The quantile is below this edge; empty if above the last.",
                "to below", shown=True),
-        Column("fitted", _NUMBER, "The quantile of the best-fit curve, a guess.", "best fit",
-               shown=True),
+        Column("fitted", _NUMBER, "Best-fit quantile, a guess.", "best fit", shown=True),
     ),
 )  # fmt: skip
 MEANS = TableSchema(

@@ -22,7 +22,7 @@ from decoder.output.series_view import (
 )
 from decoder.tables.format import days
 from decoder.tables.paging import TableQuery, page_of
-from decoder.tables.table import Column, ColumnType, Table, TableSchema, to_csv
+from decoder.tables.table import SHARE_INTERVAL, Column, ColumnType, Table, TableSchema, to_csv
 from rappor_core.aggregate import Aggregate
 from rappor_core.text import counted
 
@@ -41,9 +41,7 @@ SERIES = TableSchema(
         Column("reports", ColumnType.INTEGER, "Reports of the window."),
         _QUANTITY,
         Column("proportion", _SHARE, "Unbiased share of the reports.", "share", shown=True),
-        Column("std_error", _SHARE, "Standard error of the share."),
-        Column("low", _SHARE, "Lower end of the share's interval.", shown=True),
-        Column("high", _SHARE, "Upper end of the share's interval.", shown=True),
+        *SHARE_INTERVAL,
     ),
 )
 

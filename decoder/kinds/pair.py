@@ -16,7 +16,7 @@ from decoder.pairs.decoding import JointTable, decode_pairs
 from decoder.sources.windows import sum_of
 from decoder.tables.format import count, days, p_text
 from decoder.tables.paging import TableQuery, page_of
-from decoder.tables.table import Column, ColumnType, TableSchema
+from decoder.tables.table import SHARE_INTERVAL, Column, ColumnType, TableSchema
 from rappor_core.aggregate import Aggregate
 
 _SHARE, _TEXT = ColumnType.SHARE, ColumnType.TEXT
@@ -27,9 +27,7 @@ CELLS = TableSchema(
         Column("first", _TEXT, "Value of the first side.", shown=True),
         Column("second", _TEXT, "Value of the second side.", shown=True),
         Column("estimate", _SHARE, "Unbiased share of all reports.", "share", shown=True),
-        Column("std_error", _SHARE, "Standard error of `estimate`."),
-        Column("low", _SHARE, "Lower end of the interval of the share.", shown=True),
-        Column("high", _SHARE, "Upper end of the interval of the share.", shown=True),
+        *SHARE_INTERVAL,
         Column("fitted", _SHARE, "Share in the nearest table without negative shares."),
         Column("shrunk", _SHARE, "Share shrunk toward independence if the evidence is weak."),
         Column("of_first", _SHARE, "Share among the reports with this first value.", shown=True),
@@ -46,9 +44,7 @@ MARGINS = TableSchema(
     (
         Column("side", _TEXT, "Name of the side.", shown=True),
         Column("value", _TEXT, "The value.", shown=True),
-        *CELLS.columns[2:4],
-        Column("low", _SHARE, "Lower end of the interval.", shown=True),
-        Column("high", _SHARE, "Upper end of the interval.", shown=True),
+        *CELLS.columns[2:6],
     ),
 )
 ARMS = TableSchema(

@@ -33,7 +33,7 @@ from decoder.results.tables import NOTES, Decoding
 from decoder.sources.windows import sum_of
 from decoder.tables.format import count, days
 from decoder.tables.paging import TableQuery, page_of, page_of_parquet
-from decoder.tables.table import Column, ColumnType, Table, TableSchema
+from decoder.tables.table import SHARE_INTERVAL, Column, ColumnType, Table, TableSchema
 from rappor_core.aggregate import Aggregate
 from rappor_core.params import RapporParams
 from rappor_core.text import counted
@@ -50,11 +50,9 @@ DETECTED = TableSchema(
         Column("proportion", _SHARE, "Share of the reports, shrunken.", "share", shown=True),
         Column("prop_std_error", _SHARE, "Standard error of `proportion`."),
         Column("prop_low_95", _SHARE,
-               "Lower end of the interval after selection, at the decoding's level.",
-               shown=True),
+               "Lower end after selection, at the decoding's level.", shown=True),
         Column("prop_high_95", _SHARE,
-               "Upper end of the interval after selection, at the decoding's level.",
-               shown=True),
+               "Upper end after selection, at the decoding's level.", shown=True),
         Column("p_value", _P_VALUE, "P-value of the test that no one has the value."),
         Column("p_adjusted", _P_VALUE, "The same, corrected for the whole list.",
                "corrected p", shown=True),
@@ -66,9 +64,7 @@ CANDIDATES = TableSchema(
     (
         Column("value", ColumnType.TEXT, "The candidate.", shown=True),
         Column("estimate", _SHARE, "Unbiased share of the reports.", "share", shown=True),
-        Column("std_error", _SHARE, "Standard error of `estimate`."),
-        Column("low", _SHARE, "Lower end of the interval of the estimate.", shown=True),
-        Column("high", _SHARE, "Upper end of the interval of the estimate.", shown=True),
+        *SHARE_INTERVAL,
         Column("shrunken", _SHARE, "Posterior mean of the share: the best single guess."),
         Column("z", _NUMBER, "Score of the test that no one has the value."),
         Column("local_fdr", _P_VALUE, "Probability that no one has the value."),
@@ -77,18 +73,15 @@ CANDIDATES = TableSchema(
                "corrected p", shown=True),
         Column("weight", _NUMBER, "Divisor of the p-value; absent without weights."),
         Column("detected", ColumnType.FLAG, "Whether the correction detects the value."),
-        Column("selected_low", _SHARE,
-               "Lower end of the interval after selection; empty if not detected."),
-        Column("selected_high", _SHARE,
-               "Upper end of the interval after selection; empty if not detected."),
+        Column("selected_low", _SHARE, "Lower end after selection; empty if not detected."),
+        Column("selected_high", _SHARE, "Upper end after selection; empty if not detected."),
         Column("same_bits_as", ColumnType.TEXT,
                "The first candidate that sets the same bits; empty if it is this one."),
         Column("forged", _SHARE,
                "Smallest share of fabricated reports that would explain the estimate."),
         Column("forged_low", _SHARE,
                "The same, for the part of the estimate above `selected_low`."),
-        Column("forged_shift", _SHARE,
-               "Largest change of the estimate by 1 % of fabricated reports."),
+        Column("forged_shift", _SHARE, "Largest change by 1 % of fabricated reports."),
         Column("note", ColumnType.TEXT, "Why the interval of a detected value reaches 0."),
     ),
     exact=True,
@@ -101,8 +94,7 @@ PRINTED = TableSchema(
         Column("true_share", _SHARE, "The true share, where it is known.", "true", shown=True),
         *DETECTED.columns[3:],
         Column("found", ColumnType.TEXT, "possible: the interval reaches 0.", shown=True),
-        Column("forged", _SHARE,
-               "Fabricated reports of this share could explain the estimate.",
+        Column("forged", _SHARE, "Fabricated reports of this share could explain the estimate.",
                "fabricated", shown=True),
         Column("note", ColumnType.TEXT, "Why the interval reaches 0."),
     ),

@@ -14,7 +14,7 @@ from decoder.errors import DecodeError
 from decoder.grid_cells import cell_center, cell_outline
 from decoder.output.basemap import one_side
 from decoder.tables.format import percent
-from decoder.tables.table import Column, ColumnType, TableSchema
+from decoder.tables.table import SHARE_INTERVAL, Column, ColumnType, TableSchema
 from decoder.typing import Flags, Floats
 from rappor_core.grid.box import Point
 from rappor_core.text import counted
@@ -40,9 +40,7 @@ MAP_SHARE = Column("map_share", _SHARE, "One best-fit map, which sums to 1.", "m
                    shown=True)  # fmt: skip
 ESTIMATES = (
     Column("estimate", _SHARE, "Unbiased share of all answers.", shown=True),
-    Column("std_error", _SHARE, "Standard error of `estimate`."),
-    Column("low", _SHARE, "Lower end of the interval.", shown=True),
-    Column("high", _SHARE, "Upper end of the interval.", shown=True),
+    *SHARE_INTERVAL,
     Column("detected", ColumnType.FLAG, "Whether the share is distinguishable from zero.", "≠ 0",
            shown=True),
 )  # fmt: skip

@@ -15,7 +15,7 @@ from decoder.options import FlowOptions
 from decoder.output.basemap import BaseLayer, distance_km, place_name
 from decoder.output.density_csv import notes_of
 from decoder.output.flows_view import flow_line
-from decoder.tables.table import Column, ColumnType, Table, TableSchema
+from decoder.tables.table import SHARE_INTERVAL, Column, ColumnType, Table, TableSchema
 from decoder.typing import Floats, Indices
 from rappor_core.grid.box import RESERVED, Point
 from rappor_core.metrics.flow import METERS, Flow
@@ -27,9 +27,7 @@ Columns = dict[str, list[Any]]
 _TEXT, _SHARE, _NUMBER = ColumnType.TEXT, ColumnType.SHARE, ColumnType.NUMBER
 _SHARES = (
     Column("estimate", _SHARE, "Unbiased share of people.", "of people", shown=True),
-    Column("std_error", _SHARE, "Standard error of `estimate`."),
-    Column("low", _SHARE, "Lower end of the interval.", shown=True),
-    Column("high", _SHARE, "Upper end of the interval.", shown=True),
+    *SHARE_INTERVAL,
 )
 _GUESS = Column("flow_share", _SHARE, "One best-fit matrix, positive, of sum 1.")
 

@@ -51,6 +51,11 @@ class Column:
         return _WRITERS.get(self.type, str)(value)
 
 
+SHARE_INTERVAL = (
+    Column("std_error", ColumnType.SHARE, "Standard error of the share."),
+    Column("low", ColumnType.SHARE, "Lower end of the share's interval.", shown=True),
+    Column("high", ColumnType.SHARE, "Upper end of the share's interval.", shown=True),
+)
 _WRITERS: dict[ColumnType, Callable[[Any], str]] = {
     ColumnType.INTEGER: count,
     ColumnType.NUMBER: number_text,
