@@ -224,7 +224,7 @@ class Kind:
         return False
 
     def part_options(self, metric: Metric) -> tuple[str, ...]:  # noqa: ARG002
-        """Return the optional parts of the TypeScript client that a metric needs, such as `h3`."""
+        """Return the options for a metric's part of the TypeScript client, such as `h3`."""
         return ()
 
 
