@@ -88,8 +88,8 @@ class Client:
             delivery: The delays, limits, proxy and TLS; None for the defaults.
             relay: A relay that hides the device's address from the collector; replaces
                 `Delivery.relay`.
-            development: Whether `record` raises errors that the app caused, other reasons not to
-                record are logged, and a key may travel over plain http to any host.
+            development: If true, `record` raises errors that the app caused, all other refusals
+                are logged, and the key may be sent over plain http to any host.
             randomness: The source of random bytes; replace it only in tests.
             clock: A function that returns the seconds since 1970, UTC.
 
@@ -197,8 +197,8 @@ class Client:
     def record_return(self, name: str) -> bool:
         """Report how many days ago the app was last used; call it when the app is opened.
 
-        Only the first call in each day and period reports an answer. `docs/returning.md` has the
-        declaration.
+        At most one answer is reported per day, and at most one per period. `docs/returning.md`
+        shows how to declare the metric.
 
         Args:
             name: A category metric with the values of `client_sdk.history.RETURN_CATEGORIES`.
@@ -338,9 +338,9 @@ class Client:
     def reset(self) -> None:
         """Start again with a new secret if `status` reports that the state is unusable.
 
-        Each new secret spends the privacy budget again, and a tombstone in the ledger records it
-        permanently. Never call this automatically. Raises StateError if there is no consent, or if
-        a file cannot be created.
+        Each new secret spends the privacy budget again, and a tombstone in the ledger records
+        the reset permanently. Never call this automatically. Raises StateError if there is no
+        consent, or if a file cannot be created.
         """
         if self.status.condition in ("no_consent", "do_not_track"):
             raise StateError(f"reset() needs consent. {self.status.sentence}")
@@ -380,7 +380,7 @@ class Client:
         return True
 
     def _failed(self, session: Session, error: Exception) -> bool:
-        """Count an error from a call and return False, or raise the app's in development mode."""
+        """Count an error from a call and return False, or raise app errors in development mode."""
         if isinstance(error, StateChangedError):
             self._life.reopen()
             return self._not_recorded("not_recorded:state_changed")

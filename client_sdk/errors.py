@@ -66,7 +66,7 @@ class TransportError(ClientError):
 
 
 def detail_of(error: Exception) -> str:
-    """Return an error's type, with the message if it is our own, which contains no values."""
+    """Return an error's type; for our own errors, which contain no values, add the message."""
     name = type(error).__name__
     return f"{name}: {error}" if isinstance(error, RapporError) else name
 

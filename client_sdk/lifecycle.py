@@ -167,7 +167,7 @@ class Lifecycle:
         self.begin(may_create=False)
 
     def count(self, reason: str) -> None:
-        """Count the reason why a value was not recorded, in memory until saved."""
+        """Count a refused value by its reason; the counts stay in memory until saved."""
         if reason in self._counted or len(self._counted) < MAX_REASONS:
             self._counted[reason] = self._counted.get(reason, 0) + 1
 

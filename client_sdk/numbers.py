@@ -55,8 +55,8 @@ class NumberRecorder:
     def record(self, name: str, value: object, now: float) -> Taken:
         """Add a number to the metric's current period.
 
-        Return "queued" if that closed the previous period, whose report is then queued. "expired",
-        and "elsewhere" for a metric on other platforms, mean that nothing is stored. `now` is in
+        Return "queued" if that closed the previous period, whose report is then queued. "expired"
+        and "elsewhere" (declared for other platforms) mean that nothing is stored. `now` is in
         seconds since 1970, UTC. Raises UnknownMetricError, ValueRefusedError or StateChangedError.
         """
         metric = self._metric(name)

@@ -43,7 +43,7 @@ DO_NOT_TRACK = "DO_NOT_TRACK"
 
 
 def environment_certificates() -> tuple[str | None, str | None]:
-    """Return the authorities' file and directory that OpenSSL's variables name, or None each."""
+    """Return the CA file and CA directory from OpenSSL's variables; None for each that is unset."""
     named = (os.environ.get(variable) for variable in ("SSL_CERT_FILE", "SSL_CERT_DIR"))
     file, directory = (os.path.abspath(path) if path else None for path in named)
     return file, directory

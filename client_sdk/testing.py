@@ -56,7 +56,7 @@ class MemoryCollector:
         answer: If given, a function that is called with the batch before anything is counted. Its
             result (status, headers, body) is the answer instead. The function may sleep, or raise
             ConnectionError to close the connection without an answer.
-        lose_answers: The number of next batches that are counted but not answered.
+        lose_answers: How many of the next batches are counted but not answered.
     """
 
     def __init__(self, metrics: Mapping[str, Metric] | None = None) -> None:

@@ -167,7 +167,7 @@ def _check_cohort(cohort: int, total: int, row: Sequence[int], num_bits: int) ->
 
 
 def _check_definition(aggregate: Aggregate) -> None:
-    """Check that the definition in the file, if any, matches its metric and parameters."""
+    """Check that the definition in the file, if any, matches the counts' metric and parameters."""
     if not aggregate.definition:
         return
     metric = Metric.from_dict(aggregate.definition)

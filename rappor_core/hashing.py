@@ -79,8 +79,8 @@ def mmh3_positions(data: bytes, cohort: int, num_bits: int, num_hashes: int) -> 
     """Return the h positions of a value in one cohort, in [0, num_bits), for family `mmh3`.
 
     Word w = cohort * ceil(h/2) + i is mix64(low + (w + 1) * (high | 1)): a SplitMix64 stream whose
-    start and step come from the value's hash. Its upper and lower halves yield positions 2i and 2i
-    + 1, each as (half * num_bits) >> 32, whose bias is below num_bits / 2**32.
+    start and step come from the value's hash. The halves of w, upper and lower, yield positions 2i
+    and 2i + 1, each as (half * num_bits) >> 32, whose bias is below num_bits / 2**32.
     """
     state, step = value_hash(data)
     step |= 1

@@ -29,7 +29,7 @@ PROBABILITY_SCALE = 1 << PROBABILITY_BITS
 def quantize(name: str, probability: float) -> int:
     """Round a probability in [0, 1] to a multiple of 2**-16, returned as its numerator.
 
-    Raises ParameterError if the value is outside [0, 1] or NaN. It also does if a value other than
+    Raises ParameterError if the value is outside [0, 1] or NaN, or if a value other than
     0 or 1 would round to 0 or 1, because a rare event must not become impossible.
     """
     if isinstance(probability, bool) or not isinstance(probability, int | float):
@@ -102,7 +102,7 @@ class TwoRoundMechanism(Frozen):
 
     @classmethod
     def symmetric(cls, epsilon_infinity: float, epsilon_one: float) -> TwoRoundMechanism:
-        """Return L-SUE, RAPPOR's symmetric rounds, for two epsilons of a pair of bits.
+        """Return L-SUE (RAPPOR's symmetric rounds) with these epsilons for a pair of bits.
 
         The second round is solved for the rounded first round. Both are rounded toward privacy, so
         the real epsilons are never too large.
@@ -124,7 +124,7 @@ class TwoRoundMechanism(Frozen):
 
     @classmethod
     def optimized(cls, epsilon_infinity: float, epsilon_one: float) -> TwoRoundMechanism:
-        """Return L-OSUE (p1 = 1/2, q_star = 1/2) for two epsilons of a pair of bits.
+        """Return L-OSUE (p1 = 1/2, q_star = 1/2) with these epsilons for a pair of bits.
 
         Args:
             epsilon_infinity: The epsilon of all reports of a value together, in nats.

@@ -96,7 +96,7 @@ def believed(epsilon: float, prior: float = PRIOR) -> float:
 
 
 def belief_text(epsilon: float) -> str:
-    """Return, as text, the maximum that a suspicion of `PRIOR` can reach."""
+    """Return, as text, the highest probability that a suspicion with prior `PRIOR` can reach."""
     bound = f"epsilon {epsilon:.2f}" if epsilon < math.inf else "no bound"
     return f"{percent_up(believed(epsilon))} ({bound})"
 

@@ -122,7 +122,7 @@ def _window_of(metric: Metric) -> dict[str, Any]:
 def first_guess(epsilon: float, crowd: int) -> float:
     """Bound the probability that an observer's first guess identifies a device by its answers.
 
-    Of n equally likely devices, the true one weighs at most e^epsilon, and each other one 1.
+    Of n equally likely devices, the true one has weight at most e^epsilon, and the others 1 each.
 
     Args:
         epsilon: The epsilon of all the answers together, in nats.
@@ -135,7 +135,7 @@ def first_guess(epsilon: float, crowd: int) -> float:
 
 
 def guess_sentence(metric: Metric, crowd: int) -> str:
-    """Return a sentence on how likely a device's answers identify it within a cohort."""
+    """Return a sentence on how likely a device's answers are to identify it in a cohort."""
     risk = sequence_risk(metric)
     if not risk.bounded:
         return (
@@ -196,7 +196,7 @@ def _symbols_apart(params: RapporParams, same: int, other: int) -> float:
 
 
 def _bits_apart(params: RapporParams, same: int, other: int) -> float:
-    """Return the nats for `same` reports of a value and `other` of a value without common bits.
+    """Return the nats for `same` reports of a value and `other` of one without a bit in common.
 
     Bits are independent, and each shows the outcome that reveals most.
     """
@@ -210,7 +210,7 @@ def _bits_apart(params: RapporParams, same: int, other: int) -> float:
 
 
 def _bit_apart(params: RapporParams, same: int, other: int, was: float, became: float) -> float:
-    """Return the nats from one bit that is a permanent 1 with chances `was` and `became`."""
+    """Return the nats from one bit whose chance of a permanent 1 changes from `was` to `became`."""
     *_, p2, q2 = params.mechanism.rates
     bit_logs = ((math.log(q2), math.log(p2)), (math.log(1 - q2), math.log(1 - p2)))
     return max(

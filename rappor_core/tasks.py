@@ -44,7 +44,7 @@ _SPARK_THREADS = 1024  # each waits for one job
 
 
 class TaskError(RapporError):
-    """An error of an engine, which is unreachable or did not finish the work."""
+    """An error of an engine that is unreachable or did not finish the work."""
 
 
 @contextmanager
@@ -150,7 +150,7 @@ def run_tasks(
 
 
 def _num_workers(executor: Any) -> int | None:
-    """Return the number of tasks that an executor runs at once; None if it does not state it."""
+    """Return the number of tasks that an executor runs at once; None if unknown."""
     number = getattr(executor, "num_workers", getattr(executor, "_max_workers", None))
     number = number() if callable(number) else number
     return number if isinstance(number, int) else None
@@ -227,7 +227,7 @@ def _terminate(executor: Any) -> None:
 
 
 def _dask_client(address: str) -> Any:
-    """Return a Dask client, connected on a thread: Dask's timeout ignores silent schedulers."""
+    """Return a Dask client, connected on a thread, as Dask's timeout ignores silent schedulers."""
     open_client, future = import_module("distributed").Client, Future[Any]()
 
     def attempt() -> None:

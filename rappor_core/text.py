@@ -12,7 +12,7 @@ _STARTS = re.compile(rf"(^|[;|\t\n])([\s\"]*)(?=[{FORMULA_CHARACTERS}])")
 
 
 def visible(text: str) -> str:
-    """Escape characters in a text that control a terminal, reorder text or are invisible.
+    """Escape all characters that control a terminal, reorder text or are invisible.
 
     These are control, format (such as bidirectional marks), surrogate and unassigned characters,
     except the two that join letters and emoji.

@@ -61,7 +61,7 @@ class Connection:
             raise OSError(error, "the connection could not be made")
 
     def start_tls(self, context: ssl.SSLContext, host: str) -> None:
-        """Perform the TLS handshake. Raises ssl.SSLError if it fails (an invalid certificate)."""
+        """Perform the TLS handshake. Raises ssl.SSLError if it fails (bad certificate)."""
         tls = context.wrap_bio(self._received, self._to_send, server_hostname=host)
         self._through(tls.do_handshake)
         self._tls = tls
@@ -183,7 +183,7 @@ class Dialer:
         self._lookup: _Lookup | None = None
 
     def dial(self, deadline: float) -> Connection:
-        """Connect to the first address that answers. Raises OSError or TimeoutError if none."""
+        """Connect to the first address that answers. Raises OSError or TimeoutError if all fail."""
         addresses = self._addresses(deadline)
         trouble = OSError(f"{self._host} has no address")
         for number, address in enumerate(addresses):

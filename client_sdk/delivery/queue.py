@@ -134,7 +134,7 @@ class ReportQueue:
                 self._count("dropped:queue_full", dropped)
 
     def _waiting(self) -> tuple[int, int, int]:
-        """Return the numbers of waiting reports, of their bytes and of batches, without a lock."""
+        """Return how many reports, bytes and batches are waiting, without acquiring a lock."""
         query = "SELECT count(*), coalesce(sum(length(bits)), 0) FROM queue"
         ((queued, bits),) = self._state.rows_aside(query)
         query = (
@@ -157,8 +157,8 @@ class ReportQueue:
     def _partition(self, rows: Sequence[tuple[str, int, int]]) -> Iterator[list[int]]:
         """Yield the row numbers of each batch: shuffled reports of a single metric.
 
-        `rows` are (metric, row number, bytes). The cohorts of several metrics in one batch would be
-        a fingerprint of the device.
+        `rows` contains tuples (metric, row number, bytes). The cohorts of several metrics in one
+        batch would be a fingerprint of the device.
         """
         for _, group in groupby(sorted(rows), lambda row: row[0]):
             numbers, sizes = zip(*[row[1:] for row in group], strict=True)

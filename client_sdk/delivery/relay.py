@@ -101,7 +101,7 @@ class RelayTransport(Transport):
     def _try(
         self, body: bytes, headers: dict[str, str], deadline: float
     ) -> tuple[int, Fields, bytes]:
-        """Send once, newly encrypted to be unlinkable; return the inner status, fields and body."""
+        """Encrypt anew, so that attempts are unlinkable, and send; return status, fields, body."""
         fields = tuple((name.lower().encode(), text.encode()) for name, text in headers.items())
         request = encode_request(BinaryRequest(*self._inner, fields, body), SIZE_STEP)
         sealed, exchange = encapsulate(self._config, request)

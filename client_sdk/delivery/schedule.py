@@ -125,7 +125,7 @@ class SendLoop:
         return 0.0
 
     def _round(self, *, only_one: bool) -> bool:
-        """Send all waiting batches or only one. Return False if another process is sending.
+        """Send all waiting batches, or only the first. Return False if another process is sending.
 
         Raises TransportError if a failure ended the round; answered batches stay deleted.
         """

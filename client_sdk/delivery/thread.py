@@ -91,7 +91,7 @@ class SenderThread:
         return self._loop is not None and self._loop.key_is_refused
 
     def start(self) -> None:
-        """Start the thread, which sends the reports left by an earlier run without waiting."""
+        """Start the thread, which needs no `notify` for reports left by an earlier run."""
         self._thread.start()
 
     def notify(self) -> None:

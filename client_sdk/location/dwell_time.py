@@ -45,7 +45,7 @@ class Dwell:
             self._slots[slot] = dict(longest)
 
     def enter(self, slot: str, place: Place, least: float) -> None:
-        """Give a place that has no time yet `least` seconds, so that a single fix counts."""
+        """Add `least` seconds to a place that has no time yet, so that a single fix counts."""
         if place not in self._slots.get(slot, ()):
             self.add(slot, place, least)
 
@@ -76,7 +76,7 @@ class Moment(NamedTuple):
 
 
 def moment_of(at: datetime) -> Moment:
-    """Convert a datetime with a time zone. Raises ValueRefusedError if it is not one."""
+    """Convert a datetime that has a time zone; raise ValueRefusedError for any other value."""
     if not isinstance(at, datetime):
         raise ValueRefusedError(
             f"`at` is of type {type(at).__name__!r}; pass a datetime with a time zone, or leave it "
@@ -104,7 +104,7 @@ def _day(local: date) -> int:
 
 
 def is_weekend(day: int) -> bool:
-    """Return whether a day since 1970-01-01 is a Saturday or Sunday."""
+    """Return whether a day, counted from 1970-01-01, is a Saturday or Sunday."""
     return (day + EPOCH_ORDINAL - 1) % 7 >= 5
 
 
@@ -137,8 +137,8 @@ class Assignment(NamedTuple):
         """Return (period, slot) of each answer that may use places from a given period.
 
         These are the answers for this period and the `hold` periods after it. If the schedule is
-        drawn again in each block, no block answers with a place from another block, so that its
-        epsilon covers all that happened in it.
+        drawn again in each block, no block answers with a place from another block, so that a
+        block's epsilon covers all that happened in the block.
         """
         end = period + self.hold + 1
         if self.fresh is not None:

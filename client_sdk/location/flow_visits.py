@@ -118,7 +118,7 @@ class FlowVisits(Visits):
 
 
 def _drawn_turn(secret: bytes, name: str, flow: Flow, block: int) -> int:
-    """Return the index in its block, from 0, of the answered period, drawn from the secret."""
+    """Draw from the secret which period of a block is answered; return its index, from 0."""
     if flow.mode == "once":
         return draw(secret, b"phase", name, flow.spread)
     return draw(secret, b"turn", name, flow.window, block.to_bytes(8, "big"))

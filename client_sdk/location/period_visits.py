@@ -122,9 +122,9 @@ class Visits:
         """Return why a fix at this time is refused, or None to accept it.
 
         `ahead`: more than a day ahead of the device's clock, so that one wrong time cannot end
-        periods that have not begun. `late`: in a reported period, or in a period that is over both
-        for the clock and for the device. `expired`: the metric has expired. `clock` is the time on
-        the device's clock; None means the time of the fix.
+        periods that have not begun. `late`: in a reported period, or before both the clock's
+        period and the metric's current period. `expired`: the metric has expired. `clock` is the
+        time on the device's clock; None means the time of the fix.
         """
         if clock is not None and moment.at > clock.at + MAX_AHEAD:
             return "ahead"

@@ -69,7 +69,7 @@ class LocationRecorder:
     def take(
         self, name: str, points: tuple[Point, ...], moment: Moment, clock: Moment | None
     ) -> Taken:
-        """Accept a fix (one point) or a trip (two). `times` explains `moment` and `clock`.
+        """Accept a fix (one point) or a trip (two). For `moment` and `clock`, see `times`.
 
         Returns:
             "queued" if the fix closed a period, whose reports are then queued; None if it did not;

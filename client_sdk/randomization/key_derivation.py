@@ -1,4 +1,4 @@
-"""Values that a device derives from its secret. It is created once and never sent.
+"""Values that a device derives from its secret, which is created once and never sent.
 
 All derivations use one keyed pseudo-random function: SHAKE-256 (FIPS 202) over length-prefixed
 fields, the first of which names the purpose. A sponge keyed by a prefix is a pseudo-random function
@@ -34,7 +34,7 @@ def derive(secret: bytes, purpose: bytes, *fields: bytes, length: int) -> bytes:
 
 
 def cohort_of(secret: bytes, metric: str, num_cohorts: int) -> int:
-    """Return the device's cohort for a metric, in [0, m). Public: every report contains it.
+    """Return the device's cohort, in [0, num_cohorts). Public: every report contains it.
 
     Cohorts of different metrics are independent, so that they cannot link two metrics' counters.
     The bias of the multiplication is below num_cohorts / 2**64.
@@ -43,7 +43,7 @@ def cohort_of(secret: bytes, metric: str, num_cohorts: int) -> int:
 
 
 def draw(secret: bytes, purpose: bytes, metric: str, choices: int, *fields: bytes) -> int:
-    """Choose uniformly from [0, choices), fixed over the device's lifetime.
+    """Draw a uniform integer from [0, choices), fixed for the device's lifetime.
 
     The bias is below choices / 2**64. The result also depends on `fields`.
     """
@@ -52,7 +52,7 @@ def draw(secret: bytes, purpose: bytes, metric: str, choices: int, *fields: byte
 
 
 def jitter_of(secret: bytes, metric: str, params_id: str) -> float:
-    """Return the device's constant for a metric, 53 bits in [0, 1). Private, and never sent."""
+    """Return the device's constant for a metric, a 53-bit number in [0, 1). Private; never sent."""
     word = derive(secret, b"jitter", metric.encode(), bytes.fromhex(params_id), length=8)
     return float((int.from_bytes(word, "big") >> 11) * 2.0**-53)
 

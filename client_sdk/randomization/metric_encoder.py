@@ -235,7 +235,7 @@ class PermanentRound:
         *,
         symbol: bool = False,
     ) -> None:
-        """Prepare the keyed input up to the bits; `symbol` means that one bit of k is set."""
+        """Prepare the keyed input before the bits; `symbol`: exactly one of k bits is set."""
         coins = _coins(mechanism.p1, mechanism.q1, num_bits, symbol)
         self._toss, self._num_bytes = coins.toss, coins.num_bytes
         self._bits_bytes = (num_bits + 7) // 8
@@ -262,7 +262,7 @@ class InstantaneousRound:
         *,
         symbol: bool = False,
     ) -> None:
-        """Prepare the coins for p2 and q2; `symbol` means that one bit of k is set."""
+        """Prepare the coins for p2 and q2; `symbol` means that exactly one of k bits is set."""
         coins = _coins(mechanism.p2, mechanism.q2, num_bits, symbol)
         self._toss, self._num_bytes = coins.toss, coins.num_bytes
         self._randomness = randomness
@@ -323,7 +323,7 @@ class CoinPair:
 
 
 def _trailing_zeros(threshold: int) -> int:
-    """Return how many low binary digits of a threshold need no random word; 16: constant coin."""
+    """Return how many low binary digits of a threshold need no random word; 16 if constant."""
     if threshold in (0, PROBABILITY_SCALE):
         return PROBABILITY_BITS
     return (threshold & -threshold).bit_length() - 1
@@ -347,7 +347,7 @@ class SymbolCoin:
         self.num_bytes = DRAW_BYTES
 
     def toss(self, bits: int, random_bytes: bytes) -> int:
-        """Keep or replace the symbol; a single uniform number decides both if and by which."""
+        """Keep or replace the symbol; one uniform number decides whether and by which other."""
         draw = int.from_bytes(random_bytes, "little")
         if draw < self._kept:
             return bits

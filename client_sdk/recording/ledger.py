@@ -4,7 +4,7 @@ It has one line for each metric by base name, across params_ids, slots and level
 permanent response costs epsilon_infinity once, because many reports of it would eventually reveal
 that much. So a line counts distinct responses against `max_memoized_values` and adds up their
 costs. The fallback is memoized before any other value, so that there is always an answer to send
-beyond the cap, because silence would reveal that the value changed.
+beyond the cap. Silence would reveal that the value changed.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class Ledger:
             bits: The bits B of the value.
 
         Returns:
-            The decision, without bits only if not even the fallback fits, regardless of the value.
+            The decision. It has no bits only if not even the fallback fits, whatever the value.
         """
         with self._state.transaction():
             reserved = device.reserved_bits()
@@ -220,7 +220,7 @@ def spent(line: Line, entries: Iterable[Entry]) -> float:
 
 
 def past(line: Line, entries: list[Entry]) -> Line:
-    """Return a ledger line with its entries added to the `past` sums, so that they can go."""
+    """Return a line whose `past` sums include its entries, so that these can be deleted."""
     return line._replace(
         past_values=line.past_values + len(entries),
         past_cost=line.past_cost + sum(entry.cost for entry in entries),

@@ -165,7 +165,7 @@ class Recorder:
     def fill_periods(self, now: float) -> int:
         """Send `no_data` for each finished period without reports that can still be reported.
 
-        Only for metrics that declare it and that this device has used, except location metrics,
+        Only for metrics that declare `no_data` and that this device has used, except locations,
         whose periods `Visits` closes. Return the number of queued reports.
         """
         today = int(now // SECONDS_A_DAY)
@@ -238,8 +238,8 @@ class MetricState:
     """The recorder's data for one metric: its encoder, its limits and final decisions.
 
     `closed` is the reason why nothing is recorded anymore, or "". `memoized` contains digests that
-    are known to be in the ledger. `fallback` is the B to send for all other values once the ledger
-    is full, and None before that.
+    are known to be in the ledger. `fallback` is the bits B to send for all other values once the
+    ledger is full; it is None before that.
     """
 
     def __init__(self, encoder: MetricEncoder, source: int, per_period: int, closed: str) -> None:
@@ -285,7 +285,7 @@ class MetricState:
 def _days_of_one_report(metric: Metric, day: int) -> tuple[int, int] | None:
     """Return the first and last day of a range with at most one report, or None if unlimited.
 
-    With fresh schedules, it is the block of `day`; otherwise about one window before and after.
+    For fresh schedules, the range is the block of `day`; otherwise, about a window on each side.
     """
     place, unit = metric.location, metric.period
     if place is None or not metric.spaced:

@@ -32,7 +32,7 @@ TABLES = ("periods", "used_up", "counters", "tombstones")
 
 
 class Withdrawal:
-    """A process that wipes the state in a directory and retries until it succeeds.
+    """The wiping of the state in a directory, retried until it succeeds.
 
     `done` is called in a thread when a retry succeeded.
     """
@@ -277,7 +277,7 @@ def _rows(
 
 
 def _is_sound(row: Row) -> bool:
-    """Return whether a row has valid numbers (-1: lifetime) and a valid last count or JSON."""
+    """Return whether a row's numbers (-1: lifetime) and last cell (count or JSON) are valid."""
     *others, last = row
     if isinstance(last, str):  # the ledger of a tombstone
         with suppress(*PARSERS):

@@ -1,1 +1,1 @@
-"""The state of a device on disk: schema, files, locks, protection against rollback."""
+"""The state of a device on disk: schema, files, locks, detection of damage."""

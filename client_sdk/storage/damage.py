@@ -135,7 +135,7 @@ def _schema_of(database: sqlite3.Connection) -> set[tuple[str, str, str, str]]:
 
 @cache
 def reference() -> tuple[set[tuple[str, str, str, str]], dict[str, str]]:
-    """Return a new file's schema, and for each table an SQL condition true for wrong types."""
+    """Return a new file's schema and, by table, an SQL condition that finds wrong types."""
     with closing(sqlite3.connect(":memory:")) as database:
         create_tables(database)
         schema = _schema_of(database)

@@ -79,7 +79,7 @@ class StateDirectory:
 
     @property
     def is_withdrawn(self) -> bool:
-        """Return whether consent was withdrawn before the wipe ended; if so, send nothing."""
+        """Return whether consent was withdrawn and the wipe is unfinished; if so, send nothing."""
         return os.path.exists(self._withdrawal_path)
 
     def has_state(self) -> bool:
@@ -164,7 +164,7 @@ def _overwrite(path: str) -> None:
 
 
 class FileLock:
-    """A lock on a file that one open file at a time can own, across threads and processes."""
+    """A lock on a file, held by one `FileLock` at a time across threads and processes."""
 
     def __init__(self, path: str) -> None:
         self._path = path

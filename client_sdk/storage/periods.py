@@ -73,7 +73,7 @@ def touched(unit: str, number: int, new: str) -> range:
 
 
 def carried(counts: Mapping[int, int], unit: str, new: str) -> dict[int, int]:
-    """Return counts by period of unit `new`, upper bounds from counts by period of `unit`.
+    """Convert counts by period of `unit` to upper bounds by period of unit `new`.
 
     A report counts in every period in which it may have been made, because it is safer to be too
     strict than to allow a report twice.

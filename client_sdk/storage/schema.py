@@ -176,7 +176,7 @@ def _open(path: str, patience: float) -> sqlite3.Connection:
 
 
 def _enter_wal(database: sqlite3.Connection, patience: float) -> None:
-    """Switch to WAL; retry while other processes open the same file: SQLite does not wait."""
+    """Switch to WAL; retry while others open the same file, because SQLite does not wait."""
     deadline = time.monotonic() + patience
     while True:
         try:

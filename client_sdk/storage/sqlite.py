@@ -221,7 +221,7 @@ class SqliteState(StateFile):
             )
 
     def keep_notes(self, names: Set[str]) -> None:
-        """Delete all notes except those with these names, and overwrite them in the files."""
+        """Delete all notes except those in `names`, and overwrite the deleted data in the files."""
         stale = [row for row in self.rows("SELECT name FROM notes") if row[0] not in names]
         if stale:
             with self.transaction() as database:

@@ -220,7 +220,7 @@ class StateFile:
                 self._open.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
 
     def scrub(self) -> bool:
-        """Empty the write-ahead log, whose old pages have deleted rows; return True on success."""
+        """Empty the write-ahead log, whose pages may hold deleted rows; return True on success."""
         with self._checkpointing:  # as above
             if self._open is None:
                 return False
@@ -238,7 +238,7 @@ class StateFile:
         self.put(UNSCRUBBED, int.from_bytes(os.urandom(7), "big"))
 
     def scrub_traces(self) -> bool:
-        """Scrub the files if `leave_trace` recorded a deletion; return False to be retried."""
+        """Scrub the files if `leave_trace` recorded a deletion; return False to be called again."""
         mark = self.get(UNSCRUBBED)
         if mark is None:
             return True

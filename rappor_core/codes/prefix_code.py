@@ -1,7 +1,7 @@
 """A prefix code for strings: context-dependent Huffman codes from a public static table.
 
 A string is coded byte by byte, then END follows. The preceding bytes (the context) determine the
-code of each byte. A byte that the table does not list is coded as ESCAPE and its eight bits. The
+code of each byte. A byte that the table does not list is coded as ESCAPE and the byte's bits. The
 table contains only the lengths of the code words. The words are canonical, so every implementation
 derives the same words. The table is trained once on a public list (module `training`). Its digest
 is part of the metric's meaning.
@@ -67,7 +67,7 @@ class PrefixCode(Frozen):
         return hash(self.digest)
 
     def encode(self, data: bytes, num_bits: int) -> int:
-        """Encode a string and return the first bits of its code, with zeros after its END.
+        """Encode a string; return the first bits of its code, filled with zeros after END.
 
         Args:
             data: The string's bytes. Private on a device.

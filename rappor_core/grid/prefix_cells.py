@@ -23,7 +23,7 @@ class PrefixCells:
     noun: str  # the name of the cell system in messages
 
     def cell(self, latitude: float, longitude: float, level: int) -> int:
-        """Return the cell of a point; the edge cells extend beyond the last row and column."""
+        """Return the cell of a point; a point beyond the last row or column is in an edge cell."""
         x, y = self._indices(latitude, longitude, level)
         return self._join(x, y, level)
 

@@ -87,7 +87,7 @@ def read_compiled(text: str) -> MetricsFile:
 def digest_of(document: Mapping[str, Any]) -> str:
     """Return the digest of a compiled document as 32 hexadecimal digits (docs/porting.md, part 9).
 
-    It is half of SHAKE-256 over the budget and metrics as JSON without spaces, in UTF-8. Each
+    It is 16 bytes of SHAKE-256 over the budget and metrics as JSON without spaces, in UTF-8. Each
     number is replaced with a text: the hexadecimal digits of its 8 bytes as a little-endian double.
     """
     parts = [document["budget"], document["metrics"]]

@@ -46,7 +46,7 @@ def table_metrics(
     Args:
         name: The name of the metric.
         table: The keys and values as in the file.
-        tables: All tables of the file, from which a pair may copy a list.
+        tables: All tables of the file; a `pair` metric may copy a list from another table.
 
     Raises:
         MetricsFileError: The table is invalid. The message names the metric, key, value and remedy.

@@ -199,7 +199,7 @@ class Flow(Frozen):
 
     @cached_property
     def side_index(self) -> Mapping[str, int]:
-        """Return the index of each value that one side can have, by its name."""
+        """Return a mapping from each possible value of one side to its index."""
         return {name: side for side, name in enumerate(self.side_names)}
 
     @property
@@ -281,8 +281,8 @@ class Flow(Frozen):
 
         Args:
             question: The question. The class is 2 o + (o = d) for `home`, 2 d + (o = d) for `work`,
-                the band for `distance`, the row-major index of the zone pair for `zones`, and that
-                of the pair for `pair`.
+                the band for `distance`, the row-major index of the zone pair for `zones`, and the
+                row-major index of the pair for `pair`.
             origin: The index o of a side. Private on a device.
             destination: The index d of a side. Private on a device.
 

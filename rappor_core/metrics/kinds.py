@@ -1,7 +1,7 @@
 """The base class `Kind`, which defines the common rules of a metric kind, and the table of kinds.
 
 To add a kind, write a subclass of `Kind`, an instance of it and a line in `KINDS`. The kind chooses
-bit layouts from `rappor_core.encodings`. It is imported when it is first needed.
+bit layouts from `rappor_core.encodings`. Its module is imported when it is first needed.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Kind:
         return table
 
     def fields(self, table: MetricTable) -> Iterator[dict[str, Any]]:
-        """Yield the fields of each metric that a table declares; `name` only if there are several.
+        """Yield each declared metric's fields, which include `name` only if there are several.
 
         Raises MetricsFileError or ParameterError if the table is invalid.
         """
@@ -133,7 +133,7 @@ class Kind:
         return table.mechanism(num_hashes, single_bit=single_bit)
 
     def read_details(self, table: MetricTable) -> Frozen | None:  # noqa: ARG002
-        """Read the public tables of a metric (`Metric.details`), or None, from its kind's keys.
+        """Read the metric's public tables (`Metric.details`) from the kind's keys; None if none.
 
         The details are part of the metric's meaning; their `to_dict()` returns plain values.
         """
@@ -210,7 +210,7 @@ class Kind:
         return list(definition.get("categories", ()))
 
     def takes(self, metric: Metric) -> tuple[Sequence[object], ...]:
-        """Return the list of valid values, or one list per part; empty if any value is valid."""
+        """Return the valid values, as one list per side for a pair; empty if any value is valid."""
         listed = self.all_values(metric)
         return (listed,) if listed else ()
 
@@ -224,7 +224,7 @@ class Kind:
         return False
 
     def part_options(self, metric: Metric) -> tuple[str, ...]:  # noqa: ARG002
-        """Return the options that a metric's part of the TypeScript client needs, such as `h3`."""
+        """Return the options for a metric's part of the TypeScript client, such as `h3`."""
         return ()
 
 

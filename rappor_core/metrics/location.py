@@ -242,7 +242,7 @@ class Location(Frozen):
         """Return the settings that change a report's meaning: all but the slot's name.
 
         The sub-metric's name contains the slot. The slots of a metric share their parameters, so a
-        cell has the same permanent response in all.
+        cell has the same permanent response in all slots.
         """
         return {key: value for key, value in self.to_dict().items() if key != "slot"}
 
@@ -278,7 +278,7 @@ _REQUIRED = set(Location.field_names) - {"turn", "hold"}
 
 
 def reserved_values(no_data: str | None) -> tuple[str, ...]:
-    """Return the values of a location that are not places, in the order that follows the cells.
+    """Return a location's values that are not places; in a domain they follow the cells.
 
     `no_data` is the metric's value for no data; if None, `other` represents no data, too.
     """

@@ -109,7 +109,7 @@ class Metric(Frozen):
 
     @property
     def base_name(self) -> str:
-        """Return the declared name (up to `/`), the key for its ledger, cohort and responses."""
+        """Return the declared name (before `/`), which keys the ledger, cohort and responses."""
         return self.name.partition("/")[0]
 
     @property

@@ -131,7 +131,7 @@ class Number(Frozen):
             num_symbols: The number of symbols g.
 
         Returns:
-                The indices in `asked`, increasing, g - 1 or g - 2 of them.
+            The g - 1 or g - 2 indices in `asked`, in increasing order.
         """
         stride = self.stride(num_symbols)
         return range(cohort % stride, len(self.asked), stride)

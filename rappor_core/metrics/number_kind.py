@@ -93,7 +93,7 @@ class NumberKind(Kind):
         yield {**declared, "params": params, "details": number, "max_memoized_values": symbols}
 
     def check(self, metric: Metric) -> None:
-        """Require one report per period, equal numbers of cohorts per threshold, matching noise."""
+        """Require one report per period, equally many cohorts per question, and matching noise."""
         number = metric.details
         if metric.max_reports_per_period != 1:
             refuse_field(metric, "max_reports_per_period", "is not 1: one number a period")

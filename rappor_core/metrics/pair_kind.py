@@ -57,7 +57,7 @@ class Pair(Frozen):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Return the number of values of each side, which are the rows and columns of the table."""
+        """Return how many values each side has, as the numbers of rows and columns of the table."""
         return len(self.values[0]), len(self.values[1])
 
     @property

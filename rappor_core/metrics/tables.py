@@ -122,14 +122,14 @@ class MetricTable:
             self.refuse("num_hashes", "is not a whole number of 1 or more")
 
     def problem(self, error: Exception) -> MetricsFileError:
-        """Return a MetricsFileError for an error, which names the metric (and a tiny epsilon)."""
+        """Convert an error to a MetricsFileError, naming the metric (and an epsilon, if tiny)."""
         if isinstance(error, InformationLostError):
             self.refuse_any(("epsilon_one", "epsilon"), "keeps nothing; use a larger one")
         return MetricsFileError(f"metric {self.name!r}: {error}")
 
 
 def refuse_unknown(where: str, table: Mapping[str, Any], names: Set[str]) -> None:
-    """Raise MetricsFileError if a table contains an unknown key, with the key and its value."""
+    """Raise MetricsFileError, naming key and value, if a table contains an unknown key."""
     for key in sorted(table.keys() - names):
         value, name = table[key], shown(key)[1:-1]
         what = f"key {name} = {shown(value)}"

@@ -38,7 +38,7 @@ OVERHEAD = _HEADER_BYTES + PUBLIC_KEY_BYTES + TAG_BYTES  # the number of bytes t
 
 
 class Exchange(NamedTuple):
-    """The secrets of one request, for its response; `sent` is the sender's public value."""
+    """The secrets that protect a request's response; `sent` is the sender's public value."""
 
     sent: bytes
     context: HpkeContext

@@ -2,9 +2,9 @@
 
 A report is public by construction: its bits have been through both rounds of the mechanism. The two
 wire forms are in `wire.json` and `wire.binary`; `docs/protocol.md` describes them. Both are strict:
-anything but a batch of version 1 raises WireFormatError. The decoders do not check that a metric
-exists, that its parameters match or that its day is open. The collector checks these for each
-report.
+anything but a batch of version 1 raises WireFormatError. The decoders do not check that a
+report's metric exists, that its parameters match or that its day is open. The collector checks
+this for each report.
 """
 
 from collections.abc import Iterable, Sequence
