@@ -55,7 +55,7 @@ class Notices:
         self.log(event, entry.metric.name, entry.params_id, key, metric=entry.metric.name, **fields)
 
     def log_while(self, is_so: bool, event: str, **fields: str | float) -> None:
-        """Log an event if `is_so`, once until a call in which it is not."""
+        """Log an event if `is_so` is true; repeat it only after a call in which it was false."""
         if is_so:
             self.log(event, **fields)
         else:
@@ -110,7 +110,7 @@ def _notice_sender(parts: AppComponents, notices: Notices) -> None:
 
 
 def _notice_relay_keys(parts: AppComponents, notices: Notices) -> None:
-    """Set the gauge for the age of relay keys; log an old newest key, or unreadable keys."""
+    """Set the gauge for the age of relay keys; log if the newest is old or keys are unreadable."""
     if parts.relay_keys is None:
         return
     now, gauge = date_of(today(parts.collector.clock)), parts.telemetry.ohttp_key_age

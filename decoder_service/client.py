@@ -6,7 +6,7 @@
     result.to_frame()
 
 Needs httpx; `to_frame` needs pandas. The responses of a service are not trusted: their size is
-limited, and their texts are shown without control characters."""
+limited, and their strings are shown without control characters."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Service:
 
         Args:
             name: The name of the list.
-            lines: The values; for weights, `value,weight` as CSV, where an empty value is for all
+            lines: The values; for weights, `value,weight` as CSV, where an empty value means all
                 others.
             kind: One of candidates, weights, flows or areas.
         """
@@ -301,7 +301,7 @@ class Result(_Stored):
     def give_up(self) -> None:
         """Remove the result from your results, so that it no longer counts toward your limit.
 
-        It is deleted when it belongs to no one."""
+        The result is deleted once no one holds it."""
         self.service.ask("DELETE", self.path)
 
 

@@ -181,7 +181,7 @@ def _postgresql(url: URL, pool_size: int, timeout: float) -> Engine:
 
 
 def _refuse_hung_up(connection: Any, _record: object, _proxy: object) -> None:
-    """Raise DisconnectionError if the server has closed the connection, without asking it."""
+    """Raise DisconnectionError if the server has closed the connection, without a round trip."""
     if connection.closed:
         raise DisconnectionError
     waiting = select.poll()

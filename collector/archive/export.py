@@ -55,7 +55,7 @@ def export(source: RawBlocks, store: Store, today: date) -> Iterator[Outcome]:
     """Move every block that is intact and not expired; yield the outcome for each block.
 
     A block that lacks some raw reports (never stored, or expired) is not moved. Otherwise the
-    difference of the collector's sums and the part's would reveal the missing reports.
+    difference between the collector's sums and the part's would reveal the missing reports.
 
     Raises OSError if the archive's disk fails.
     """

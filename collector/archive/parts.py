@@ -2,7 +2,7 @@
 
 The manifest has one entry per part, and a part counts only through its entry. An entry is a small
 JSON file that only one writer can create. So if two exports move the same block, one commits, and
-the second one's file is never read. Its name follows from the metric, the version and the first
+the second one's file is never read. An entry's name derives from its metric, version and first
 day. Its digest covers every field: it detects corruption, not tampering.
 """
 

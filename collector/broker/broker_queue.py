@@ -179,7 +179,7 @@ class BrokerQueue:
             raise failure
 
     def _refusal(self, error: Exception) -> CollectorError:
-        """Return the error to answer for a batch that the library rejected or the broker lost."""
+        """Return the error that answers a batch that the library rejected or the broker lost."""
         if isinstance(error, BufferError):
             return OverloadedError("too many batches are waiting; send again later")
         cause = error.args[0]

@@ -128,8 +128,8 @@ def _make_client(
 ) -> Any:
     """Return a client; `defaults` may be overridden, `required` may not.
 
-    The library's error message contains the rejected property's value, possibly a password. So only
-    the name is repeated.
+    The library's error message contains the rejected property's value, possibly a password. So our
+    message repeats only the property's name.
     """
     library = load_library()
     config = {

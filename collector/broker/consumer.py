@@ -51,7 +51,7 @@ class Watermark:
     """The database record that all messages from the days before today are counted.
 
     The rule: the end offsets of all partitions are read `GRACE` after midnight. By then, no front
-    stamps messages with the previous day, so all of its messages are before these offsets. Once the
+    stamps messages with the previous day, so that day's messages are before these offsets. Once the
     positions in all partitions have passed them, days that only earlier messages could affect may
     be closed. If a clock was days ahead, its record is reverted, so that the rule applies again.
     """
@@ -74,7 +74,7 @@ class Watermark:
     def advance(self, client: Any, *, last: bool = False) -> None:
         """Move the watermark to today if possible; check the database at most once per second.
 
-        `last` checks immediately. Raises StorageError on failure.
+        If `last` is true, check immediately. Raises StorageError on failure.
         """
         day = today(lambda: self._clock() - GRACE)
         is_soon = self._seconds() - self._looked < self._every

@@ -124,7 +124,7 @@ class MessageCounter:
         """Count messages and advance the positions in their partitions, in one transaction.
 
         If that fails for a reason other than the database, messages are counted one by one. A
-        message that fails by then is skipped: its offset is recorded, and it stays in the broker.
+        message that still fails is skipped: its offset is recorded, and it stays in the broker.
 
         Args:
             fetched: The messages, in the order of offsets within each partition.

@@ -1,4 +1,4 @@
-"""The collector's keys, which have one scope each, are stored as hashes and can be revoked.
+"""The collector's keys. Each key has one scope, is stored as a hash, and can be revoked.
 
 A key is `rk_` + scope + `_` + 16 hexadecimal digits (its id) + `_` + 43 characters of secret. The
 secret has 256 random bits, so it cannot be guessed from a plain SHA-256.

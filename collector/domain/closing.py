@@ -154,7 +154,7 @@ def clean_up(database: CollectorDatabase, registry: Registry, today: int, now: i
     A batch expires according to the versions of its reports. A day is closed permanently by the
     version that accepts reports longest. Before that, a longer accept_days, or a clock that is
     behind, may reopen the day. So due days are closed first, and deleted data is never needed
-    again, so that many short transactions suffice.
+    again; many short transactions suffice.
     """
     waits = (entry.patience - entry.metric.accept_days for entry in registry)
     before = today - max(waits, default=0)

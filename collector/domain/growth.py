@@ -48,13 +48,13 @@ def highest_usual(history: Sequence[float], alike: Sequence[float] = ()) -> floa
 
 @dataclass(slots=True)
 class _Days:
-    """A series' reports by day; of a day in a merged block, an assumed number and a maximum."""
+    """A series' reports by day; for a day in a merged block, an assumed and a maximum number."""
 
     usual: dict[int, float] = field(default_factory=dict)  # the number assumed for a day
     most: dict[int, float] = field(default_factory=dict)  # the maximum that a day may have had
 
     def add_block(self, block: BlockRow) -> None:
-        """Add a block of closed days; only its last day surely has reports."""
+        """Add a block of closed days; only its last day is certain to have reports."""
         mean = block.num_reports / (block.last_day - block.first_day + 1)
         start = max(block.first_day, block.last_day - max(_DAYS_ALIKE.values()))
         self.usual |= dict.fromkeys(range(start, block.last_day + 1), mean)
@@ -75,7 +75,7 @@ class _Days:
 def find_growth(connection: Connection, registry: Registry) -> list[Growth]:
     """Return every open day, in any series, that has far more reports than the days before it.
 
-    A block of closed days counts as its mean for each of its days. Comparable days are the same
+    Each day in a block of closed days counts as the block's mean. Comparable days are the same
     weekdays of the four weeks before. A metric with one report per week or month receives reports
     only on some days, so all days in four weeks or two months are comparable. Days with fewer
     reports than `min_reports` are excluded.

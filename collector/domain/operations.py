@@ -141,9 +141,9 @@ class Collector:
         return reports
 
     def close_due(self, *, daily: bool = False) -> closing.Closed | None:
-        """Close due days, and delete data that is no longer needed; None if nothing was due.
+        """Close due days, and delete data that is no longer needed; return None if nothing was due.
 
-        `daily` deletes once per day even if nothing is due, such as when an admin closes every day.
+        If `daily`, delete once per day even if nothing is due, as when an admin closes every day.
         """
         now = self.today  # read before the broker's watermark
         registry, metrics = self.registry(), tuple[str, ...]()

@@ -77,7 +77,7 @@ class RawBlock:
 def find_expiring(
     connection: Connection, registry: Registry, now: int
 ) -> list[tuple[RegisteredSeries, int]]:
-    """Return (series, day) of all raw reports that will be deleted within `SOON` days.
+    """Return (series, day) pairs for all raw reports that will be deleted within `SOON` days.
 
     `now` is the clock's day.
     """
@@ -145,8 +145,8 @@ class RawBlocks:
     def _read(self, entry: RegisteredSeries, block: BlockRow, doubt: Doubt | None) -> RawBlock:
         """Return a block, with `damage` set if it cannot be read, so that reading can continue.
 
-        `doubt` is a suspicion about its row. If it may concern a neighbor instead, and the raw
-        reports equal the row's number, the neighbor is damaged and this block is good.
+        `doubt` is a suspicion about the block's row. If it may concern a neighbor instead, and the
+        raw reports equal the row's number, the neighbor is damaged and this block is good.
         """
         days = (block.first_day, block.last_day) if block.is_possible else _NO_DAYS
         params = entry.metric.params
@@ -190,7 +190,7 @@ class RawBlocks:
     def _of_day(
         self, block: RawBlock, day: int, cohort: int, page: int
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (mark, bits) of a day's reports in a cohort, read in short transactions."""
+        """Yield (mark, bits) pairs of a day's reports in a cohort, read in short transactions."""
         after = b""
         while True:
             with self._database.read() as connection:

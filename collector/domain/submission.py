@@ -167,7 +167,7 @@ def _new_group(index: int, report: ReportFields, rows: list[tuple[int, bytes]]) 
 def _refuse_repeated_keys(body: bytes, batch: BatchFields) -> None:
     """Raise WireFormatError unless the body has exactly the quotes of its fields.
 
-    A repeated key adds two quotes. The other texts were checked and contain no quotes, so only
+    A repeated key adds two quotes. The other strings were checked and contain no quotes, so only
     metric names can have one, as `\\"`.
     """
     quotes = _QUOTES_OF_BATCH + _QUOTES_OF_REPORT * len(batch.reports)

@@ -33,7 +33,7 @@ class RateLimit:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def admits(self, name: str, amount: float, required: float) -> bool:
-        """Take `amount` units from a name's bucket if it has `required` units; return if so."""
+        """Take `amount` units from a name's bucket if it has `required`; return whether it does."""
         now = self._seconds()
         tokens, last = self._buckets.pop(name, (self._burst, now))
         tokens = min(self._burst, tokens + (now - last) * self._rate)

@@ -72,7 +72,7 @@ class SqliteStatements:
 
 
 class PostgresqlStatements:
-    """The statements for PostgreSQL, with one array per column; fixed texts are prepared once.
+    """The statements for PostgreSQL, with one array per column; fixed SQL is prepared once.
 
     Only one writer at a time runs from reading the counters to the commit.
     """

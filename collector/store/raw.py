@@ -64,7 +64,7 @@ def raw_page(
 def raw_cohort_page(
     connection: Connection, where: tuple[int, int, int], after: bytes, limit: int
 ) -> list[tuple[bytes, bytes]]:
-    """Return up to `limit` pairs (mark, bits) above a mark; `where` is (series, day, cohort)."""
+    """Return up to `limit` (mark, bits) pairs above a mark; `where` is (series, day, cohort)."""
     mark = raw_reports.c.mark
     statement = (
         select(mark, raw_reports.c.bits)

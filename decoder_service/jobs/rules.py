@@ -161,7 +161,7 @@ class ResolvedSpec:
 
     @property
     def digests(self) -> tuple[str | None, ...]:
-        """Digests of the lists, candidates first (None without), for a specification's digest."""
+        """Digests of the lists, candidates first (None if absent), for a specification's digest."""
         more = (self.sha256[name] for name in LISTS if name in self.sha256)
         return tuple(more) if "candidates" in self.sha256 else (None, *more)
 

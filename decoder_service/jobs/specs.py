@@ -157,8 +157,8 @@ class FlowChoices(StrictModel):
 class JobSpec(StrictModel):
     """A job: an operation on the counts of a metric, by the decoder of its kind.
 
-    Only some kinds accept candidates and weights (string, category, boolean), map and areas
-    (location), crowd (discover), or flows and known (flow)."""
+    Only string, category and boolean accept candidates and weights; only location accepts map and
+    areas; only discover accepts crowd; only flow accepts flows and known."""
 
     operation: Operation = "decode"
     source: CountSource  # The counts; in a comparison, the counts of the later window

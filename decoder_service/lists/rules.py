@@ -157,7 +157,7 @@ class Lists(Resources[ListRow]):
     reader: Reader
 
     def content(self, person: Person, list_id: str, number: int | None = None) -> bytes:
-        """Return a version's stored content (`content_of`), the latest by default; audited.
+        """Return the stored content of a version, by default the latest, and audit the read.
 
         Raises RoleError, NotFoundError."""
         version = self.get(person, list_id).version(number)

@@ -87,8 +87,8 @@ def chart_of(visit: Visit, row: ResultRow | None, choice: ChartQuery) -> dict[st
     """Return the template variables of a series' chart; None if there is nothing to draw.
 
     `phone` is the chart for a narrow page; `offered` values have a checkbox, `names` are
-    autocompleted, `unknown` values are in the URL but not in the series; `rows` are name, positions
-    in both drawings and shares of each window."""
+    autocompleted, `unknown` values are in the URL but not in the series; each of `rows` has a name,
+    its positions in both drawings, and its share in each window."""
     if row is None:
         return None
     content = _content(visit, row)

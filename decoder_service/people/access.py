@@ -100,8 +100,8 @@ class Access(Operations):
     def sign_in_claimed(self, issuer: str, claimed: Claimed) -> tuple[Person, str]:
         """Create a session for a person whom the identity provider identified.
 
-        The first sign-in creates the person. Sessions with a role that the provider assigned
-        earlier end.
+        The first sign-in creates the person. Each sign-in ends the person's sessions that have
+        another role than the provider reports now.
 
         Returns:
             The person, and the token for the browser's cookie.
@@ -226,7 +226,7 @@ class Access(Operations):
             self.note(db, person, "keep-out", kept=person_id, out=out)
 
     def person_of_id(self, db: Session, person_id: str) -> Person | None:
-        """Return a person with the highest role of valid keys and a recent sign-in, or None."""
+        """Return a person with the highest role of their keys and recent sign-in; None if invalid."""
         if person_id == SERVICE.id:
             return SERVICE
         since = self.now() - self.settings.oidc_role_days * DAY_SECONDS

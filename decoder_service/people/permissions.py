@@ -162,7 +162,7 @@ def count_live(db: Session, owner: str) -> int:
 
 
 def result_bytes_of(db: Session, person: str) -> int:
-    """Return the stored bytes of all results that a person holds, also if others hold them, too."""
+    """Return the stored bytes of all results that a person holds, even if others hold them, too."""
     sizes = select(func.sum(ResultRow.stored)).join(result_readers)
     return total(db, sizes.where(result_readers.c.person_id == person))
 

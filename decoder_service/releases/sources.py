@@ -325,7 +325,7 @@ def _delete_files(db: Session, which: ColumnElement[bool]) -> int:
 
 
 def last_approved(db: Session, name: str) -> tuple[str | None, int]:
-    """Return the last approved release with a name and its number, or (None, 0)."""
+    """Return the last approved release of this name, and its number, or (None, 0)."""
     which = select(ReleaseRow.id, ReleaseRow.number).where(_IS_APPROVED, ReleaseRow.name == name)
     row = db.execute(which.order_by(ReleaseRow.number.desc()).limit(1)).first()
     return (None, 0) if row is None else (row[0], row[1])
@@ -344,7 +344,7 @@ def approved_numbers(db: Session, metrics: Iterable[str]) -> dict[str, int]:
 
 
 def numbers_of(db: Session, release_id: str) -> dict[str, int]:
-    """Return, for each metric of a release, its position among the approved releases with it."""
+    """Return, for each metric, a release's position among the approved releases that contain it."""
     columns = release_metrics.c
     statement = select(columns.metric, columns.number).where(columns.release_id == release_id)
     return {str(metric): int(number) for metric, number in db.execute(statement)}

@@ -49,8 +49,8 @@ class ScheduleChoices(StrictModel):
     """The properties of a schedule that may be changed later.
 
     Attributes:
-        candidates: The candidate list. A list without a version means that each new version of it
-            decodes all windows again.
+        candidates: The candidate list. If it names no version, all windows are decoded again for
+            each new version of the list.
         weights: The list of weights, with the same rule for versions.
         options: The options of each decoding.
         first_day: The first day that is decoded.

@@ -88,7 +88,7 @@ def next_window(
         row: The schedule.
         versions: The versions of its metric, as listed by the collector.
         windows: The stored windows.
-        spec_digest: The digest of the schedule's present specification.
+        spec_digest: The digest of the schedule's current specification.
     """
     waiting = partial(ScheduleStatus, ScheduleState.WAITING)
     version = next((item for item in versions if item["state"] == "current"), None)

@@ -112,7 +112,7 @@ def visible_row(db: Session, model: type[Row], visible: ColumnElement[bool], row
 
 
 def matching(model: type[Base], **values: str | None) -> list[ColumnElement[bool]]:
-    """Return, for each nonempty value, the SQL condition that its column equals it."""
+    """Return an SQL condition for each nonempty value: that its column equals the value."""
     return [getattr(model, name) == value for name, value in values.items() if value]
 
 

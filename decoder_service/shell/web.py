@@ -60,7 +60,7 @@ OWN_SCRIPTS = ("cards.js", "chart.js", "job.js")
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """A submitted form: its texts by name, and the bytes of the chosen files."""
+    """A submitted form: its text fields by name, and the bytes of the chosen files."""
 
     texts: dict[str, list[str]]
     files: dict[str, tuple[str, bytes]]
@@ -251,7 +251,7 @@ def add_form(
     Args:
         pages: The router to which the form's route is added.
         path: The path of the form's route, with the parameters of the API's route.
-        act: The function of the API's route, whose body has only texts and flags.
+        act: The function of the API's route, whose body has only strings and flags.
         back: The page to show afterward.
         sure: The label of the checkbox that confirms the action; "" for no checkbox.
     """

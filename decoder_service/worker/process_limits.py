@@ -152,7 +152,7 @@ class Reader:
 
 
 def main() -> None:
-    """Read a file from standard input and write the function's result; the reading process."""
+    """Run the reading process: read a file from standard input and write the function's result."""
     die_with_parent()
     prefer_own_packages()
     os.nice(_NICE)

@@ -227,7 +227,7 @@ class Worker:
                 claims.end(db, hold, JobState.CANCELLED, "cancelled while it ran")
 
     def _try_again(self, hold: Hold, why: str) -> None:
-        """Queue a job whose process was lost again, unless its attempts are used up."""
+        """Requeue a job whose process was lost, unless its attempts are used up."""
         self._log.warning("job_process_lost", job=hold.job_id, reason=why)
         with self._database.writing() as db:
             claims.free(db, hold.where(), why)
