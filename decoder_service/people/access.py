@@ -226,7 +226,7 @@ class Access(Operations):
             self.note(db, person, "keep-out", kept=person_id, out=out)
 
     def person_of_id(self, db: Session, person_id: str) -> Person | None:
-        """Return a person with the highest role of their keys and recent sign-in; None if invalid."""
+        """Return a person with the highest role of keys and sign-in; None if none is valid."""
         if person_id == SERVICE.id:
             return SERVICE
         since = self.now() - self.settings.oidc_role_days * DAY_SECONDS
