@@ -133,7 +133,7 @@ def figures_text(values: Sequence[float], unit: str) -> str:
 
 
 def number_text(value: float) -> str:
-    """Format to three digits, with commas in whole thousands."""
+    """Format to three significant digits or as an integer, with thousands separators."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     return f"{value:,.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"

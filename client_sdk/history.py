@@ -136,5 +136,5 @@ class HistoryRecorder:
 
 
 def _day(now: float) -> int:
-    """Return the day since 1970-01-01, at least 0 because an unset clock may be earlier."""
+    """Return the number of days since 1970-01-01, never negative, although a clock may be."""
     return max(0, int(now // SECONDS_A_DAY))

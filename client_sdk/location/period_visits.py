@@ -230,7 +230,7 @@ class Visits:
         }
 
     def _to_come(self, period_seen: int) -> list[tuple[int, str]]:
-        """Return (period, slot) of each pending answer that may use the usual place of a period."""
+        """Return (period, slot) of pending answers that can use the place of `period_seen`."""
         if self._answered_for_life:
             return []
         return [

@@ -223,7 +223,7 @@ def _delete_values(database: sqlite3.Connection) -> None:
 
 
 def write_account(account: Account, database: sqlite3.Connection) -> None:
-    """Insert surviving rows into a new state, which then looks like one that had a secret."""
+    """Insert the rows that a withdrawal keeps into a new state, and mark it as not its first."""
     for table, rows in account.items():
         for row in rows:
             marks = ", ".join("?" * len(row))  # names are those of this SDK's tables

@@ -176,7 +176,7 @@ class StateFile:
         return rows[0][0] if rows else None
 
     def put(self, name: str, value: object) -> None:
-        """Set a value of the meta table, or remove it (None)."""
+        """Set a value in the meta table; remove it if `value` is None."""
         with self.transaction() as database:
             if value is None:
                 database.execute("DELETE FROM meta WHERE name = ?", (name,))

@@ -1,4 +1,4 @@
-"""The comparison of each day's report count with earlier days, to detect fabricated floods.
+"""The comparison of a day's report count with earlier days, to detect floods of forged reports.
 
 This detects a flood, but not a few percent of fabricated reports every day.
 """

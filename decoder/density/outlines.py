@@ -107,7 +107,7 @@ def valid_area(geometry: Any) -> Any:
 def _valid_ring(ring: Any) -> Any:
     """Return the polygon inside a ring; reject a ring that crosses itself.
 
-    A figure eight is detected because its signed surface is not a multiple of its interior."""
+    A figure eight is detected because its signed area is not a multiple of its interior."""
     polygon = shapely.polygons(ring)
     if shapely.is_valid(polygon):
         return polygon

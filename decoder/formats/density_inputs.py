@@ -99,7 +99,7 @@ _WAY_OUT = "give a UTF-8 CSV with columns origin, destination and count"
 
 
 def read_known_flows(path: Path, flow: Flow, note: Note = quiet) -> Floats:
-    """Read a known matrix: the count of each pair of the K + 2 sides, row by row, (P,).
+    """Read a known matrix: the count of each (origin, destination) pair, row by row, (P,).
 
     Args:
         path: The file, as for `read_flow_counts`.

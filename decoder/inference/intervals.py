@@ -20,7 +20,7 @@ LITTLE_FITTED = 0.8  # the fraction of the rows' freedom that a fit of few value
 def plain_interval(
     estimates: Floats, std_errors: Floats, freedom: float, level: float
 ) -> tuple[Floats, Floats]:
-    """Return unclipped intervals estimate +- t se (t of `freedom` > 0) at `level`, (M,) each."""
+    """Return unclipped t intervals at `level`, (M,) each, with `freedom` > 0 degrees of freedom."""
     margin = -float(stdtrit(freedom, (1 - level) / 2)) * std_errors
     return estimates - margin, estimates + margin
 

@@ -121,7 +121,7 @@ class Values(KindDecoder):
         )
 
     def series(self, windows: Sequence[Aggregate], question: Question) -> Result:
-        """Decode all windows together, and the detected values in each."""
+        """Decode all windows together; then estimate the detected values in each window."""
         candidates = chosen_candidates(windows[0], question)
         series = decode_over_time(windows, candidates, question.options, question.progress)
         return values_series(series, question.options)
